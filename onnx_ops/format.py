@@ -120,11 +120,12 @@ class ONNX:
 
     def open_graph(self, model: Path) -> OnnxGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from onnx_ops.model.io import from_proto
         from onnx_ops.verify.onnx_graph import OnnxGraph
         from onnx_ops.verify.runnable import read_complete_model
 
-        complete = read_complete_model(model)
-        return OnnxGraph(complete.proto, complete.model)
+        proto = read_complete_model(model).proto
+        return OnnxGraph(proto, from_proto(proto))  # which shares the weights, unlike the model that was read
 
     def rewrite(
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]

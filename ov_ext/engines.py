@@ -5,7 +5,7 @@ The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,12 @@ class WholeModels(OpenVINOEngine):
         from ov_ext.run_model import run_model
 
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
+
+    def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
+        """Return whether a narrower type is the cause, which the CPU plugin chooses by default; see `NamesCause`."""
+        if self.name != "openvino-cpu" or "precision" in options or fails({**options, "precision": "f32"}):
+            return ""
+        return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return lines that run a model; see `WritesScript`."""

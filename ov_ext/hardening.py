@@ -41,13 +41,13 @@ def harden(model: ov.Model) -> Hardening:
     """
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
-    nodes = 0
+    node_count = 0
 
     def replace(node: ov.Node) -> ov.Node | None:
-        nonlocal nodes
+        nonlocal node_count
         if kind_of(node) not in BUILT_IN:
             return None
-        nodes += 1
+        node_count += 1
         view = BuiltInNode(node)
         name = node.get_friendly_name()
         try:
@@ -63,7 +63,7 @@ def harden(model: ov.Model) -> Hardening:
 
     replace_nodes(model, replace)
     note_operators(model)
-    return Hardening(OPENVINO_CPU, ov.__version__, nodes, tuple(changes), tuple(invalid))
+    return Hardening(OPENVINO_CPU, ov.__version__, node_count, tuple(changes), tuple(invalid))
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:

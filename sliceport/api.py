@@ -210,8 +210,4 @@ def _check_output(model: Any, output: Path | None) -> None:
 
 
 def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> RunOptions:
-    return {
-        "input_shapes": read_input_shapes(input_shapes),
-        "inputs": read_inputs(inputs),
-        "seed": read_seed(seed),
-    }
+    return {"input_shapes": read_input_shapes(input_shapes), "inputs": read_inputs(inputs), "seed": read_seed(seed)}

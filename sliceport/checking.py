@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.errors import UsageError, unknown_name
+from sliceport.html_table import html_table
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
@@ -127,6 +129,7 @@ class CheckReport:
         findings = self.findings
         rules = {finding.defect.rule: self._describe(finding.defect) for finding in findings}
         return {
+            "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
             "findings": [
                 {
@@ -164,8 +167,15 @@ class CheckReport:
         }
 
     def __repr__(self) -> str:
-        counts = {kind: sum(finding.kind == kind for finding in self.findings) for kind in KINDS}
-        return f"<CheckReport: {', '.join(f'{count} {kind}' for kind, count in counts.items())}>"
+        return f"<CheckReport: {self._count()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f.kind, f.defect.id, f.op, "/".join([*f.scope, f.node]), f.detail) for f in self.findings]
+        return html_table(self._count(), ("kind", "defect", "operator", "node", "detail"), rows)
+
+    def _count(self) -> str:
+        counts = Counter(finding.kind for finding in self.findings)
+        return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
 
 
 def parse_versions(texts: Sequence[str]) -> dict[str, str]:

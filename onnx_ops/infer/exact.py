@@ -195,8 +195,4 @@ def _divide(dividend: Array, divisor: Array) -> Array:
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)
 
 
-_FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "Div": _divide,
-    "Expand": _expand,
-    "GatherElements": _gather_elements,
-}
+_FUNCTIONS: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}

@@ -156,7 +156,7 @@ class _Propagation:
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NO_FACTS
-            # The sizes of slices follow from their data; a declared one may hold for another size of the data.
+            # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
             if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
                 fact = self._merge_declared(fact, scope.declared[name])
             fact = self._enforce_limits(fact)

@@ -217,6 +217,7 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
     """Return whether all slicing nodes are resolved and none can be folded, so that inference would add nothing."""
     if unresolved:
         return False
+    # Slices of graph inputs cannot be folded. This common case needs no search for constants.
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
         return True
     return not slices_constant(model, slicing)

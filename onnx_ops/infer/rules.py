@@ -93,13 +93,14 @@ def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[
 
 
 def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Infer a Split: onnx gives no rank if the parts are open, and moves no elements."""
+    """Infer a Split. onnx infers no rank if the part sizes are unknown, and never propagates elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
         return [Facts(data.element) for _ in range(count)]
     axis = normalize_axis(next((a.i for a in node.attribute if a.name == "axis"), 0), len(data.dims))
     size = data.dims[axis]
+    # Split-1 has an optional input `split`; Split-2 and Split-11 have only the attribute.
     has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
     parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _ints_attribute(node, "split")
     if parts is None and not has_input and isinstance(size, int):
@@ -167,7 +168,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a Reshape to a shape with open entries: onnx leaves all sizes open."""
-    target = _read_open_list(inputs, 1)
+    target = _read_partly_open_list(inputs, 1)
     if target is None:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
@@ -176,7 +177,7 @@ def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> lis
 
 def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
     """Infer an Expand to a shape with open entries: onnx does not use the known ones."""
-    target = _read_open_list(inputs, 1)
+    target = _read_partly_open_list(inputs, 1)
     if target is None or inputs[0].dims is None:
         return None
     return [Facts(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, target))]
@@ -184,7 +185,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a ConstantOfShape with open entries: onnx leaves all sizes open."""
-    shape = _read_open_list(inputs, 0)
+    shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None
     value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
@@ -218,8 +219,8 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
     return tuple(fact.data.tolist())
 
 
-def _read_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the integers of an input, None for each open one; None if it is constant or not a list."""
+def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
+    """Return the integers of a list that is not constant (onnx handles constant ones), None for each unknown one."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

@@ -198,7 +198,7 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
 def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
     data: Array | None = inputs[0]
     if data is None or attributes.get("to") != _BOOL:
-        return data  # `Facts.set_integers` opens elements that do not fit
+        return data  # `Facts.set_integers` marks elements that do not fit the type as unknown
     return np.asarray(np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)(data), object)
 
 

@@ -388,6 +388,7 @@ def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[i
 def _check_location(tensor: onnx.TensorProto) -> str:
     """Check where an external tensor is stored, and return the name of its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    # protobuf returns a string that is not UTF-8 as bytes.
     if bytes in set(map(type, (*entries, *entries.values()))):
         raise ModelError("is stored in a file whose name is not UTF-8.")
     location: str = entries.get("location", "")

@@ -256,8 +256,10 @@ def _embed_tensors(model: ir.Model) -> None:
     tensors = list(_tensors_to_embed(model))
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
-        where = "attributes or graphs of functions are in other files and would have to be in the model itself"
-        raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
+        raise ModelError(
+            f"{size} bytes of external data in attributes or functions would have to be embedded in the model; write "
+            "the output into the folder of the input model, so that they stay in their files."
+        )
     load_externals(tensors)
 
 

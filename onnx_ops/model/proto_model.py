@@ -173,7 +173,7 @@ class Node:
     @property
     def attributes(self) -> Mapping[str, Attribute]:
         if self._attributes is None:
-            self.read_attributes(lambda _: ())
+            self.read_attributes(lambda _: ())  # `_connect` has read the attributes of nodes with subgraphs
         assert self._attributes is not None
         return self._attributes
 
@@ -290,7 +290,7 @@ class ProtoModel:
         self._read_initializers(proto, graph, values, types, is_main=not scopes)
         for node_proto in proto.node:
             node = Node(node_proto, graph, self._base_dir)
-            for name in node_proto.output[:]:
+            for name in node_proto.output[:]:  # a list, which is faster to walk than protobuf's container
                 value = Value(name, node, types.get(name))
                 if name:
                     values[name] = value

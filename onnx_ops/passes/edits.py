@@ -47,7 +47,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        if value in self._sources:  # what is cached for later Identity nodes may lead through this value
+        # A cached chain may lead through `value`, so the cache is cleared if it holds `value`.
+        if value in self._sources:
             self._sources.clear()
         else:
             self._sources[value] = successor

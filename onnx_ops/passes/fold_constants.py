@@ -117,7 +117,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def __init__(self) -> None:
         super().__init__()
-        self._written = self._read = 0
+        self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
         """Return whether a node needs no rounding of floats of 16 bits."""
@@ -136,7 +136,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         """
         onnxruntime_cpu.load()
         tensors: Tensors = {}
-        waiting, failures = [self._limit(nodes)], 0
+        waiting, failures = [self._take_within_limits(nodes)], 0
         while waiting and failures < _MAX_FAILURES:
             group = waiting.pop()
             if not group:
@@ -145,24 +145,24 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
                 tensors |= _run(model, group)
             except onnxruntime_cpu.Exhausted:
                 break
-            except ModelError:  # nodes that it does not run are found by halves
+            except ModelError:  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
                 waiting += [group[half:], group[:half]] if half else []
         return tensors
 
-    def _limit(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the first nodes that stay within the limits for all runs of the pass, and count their bytes."""
+    def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
+        """Return the leading nodes that fit into what earlier runs left of the limits of bytes."""
         seen: set[ir.Node | ir.Value] = set()
-        kept = []
+        accepted = []
         for node in nodes:
-            written = self._written + sum(map(self._count_bytes, filter(is_used, node.outputs)))
-            read = self._read + sum(_constant_bytes(value) for value in _new_constants(node, seen))
+            written = self._bytes_written + sum(map(self._count_bytes, filter(is_used, node.outputs)))
+            read = self._bytes_read + sum(_constant_bytes(value) for value in _new_constants(node, seen))
             if written > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
                 break
-            self._written, self._read = written, read
-            kept.append(node)
-        return kept
+            self._bytes_written, self._bytes_read = written, read
+            accepted.append(node)
+        return accepted
 
     def _count_bytes(self, output: ir.Value) -> int:
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
@@ -175,7 +175,7 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, seen: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants that a node follows from, except those in `seen`, and add them to it."""
+    """Yield the constants from which a node is computed and that are not in `seen`; add them to `seen`."""
     waiting = [node]
     while waiting:
         for value in waiting.pop().inputs:

@@ -215,10 +215,10 @@ def _facts_of(value: ir.Value | None, facts: FactsByValue) -> Facts:
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that OnnxSlim 0.1.98 replaces by something else.
 
-    - It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts.
-    - It drops the outputs that it computes of a node with several outputs, so that others take their places.
-    - It drops an operand of a Concat that is a constant without elements, even if other sizes follow from it.
-    - It gives the data of a Dropout as the mask.
+    - It removes a Slice whose parameters are not constant, and splits such a Split into equal parts.
+    - It computes some outputs of a node with several outputs and drops them, so that the indices of the others shift.
+    - It drops a constant operand of a Concat that has no elements, even if other sizes follow from it.
+    - It replaces the mask output of a Dropout by the data.
     """
     computed: set[ir.Value] = set()
     for node in nodes:
@@ -228,8 +228,8 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
             computed.update(node.outputs)
         is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
         has_mask = is_standard(node, "Dropout") and len(node.outputs) > 1
-        joins_nothing = is_standard(node, "Concat") and any(
+        has_empty_operand = is_standard(node, "Concat") and any(
             tensor is not None and tensor.size == 0 for tensor in map(constant, inputs)
         )
-        if is_open or has_mask or joins_nothing or (is_computed and len(node.outputs) > 1):
+        if is_open or has_mask or has_empty_operand or (is_computed and len(node.outputs) > 1):
             yield node

@@ -44,7 +44,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
     Args:
         node: The Slice.
         opset: Version of its operator set.
-        shape: Its input's shape, as far as it is known: with its rank, negative axes are counted from the front.
+        shape: The known sizes of its data. If the rank is known, negative axes become non-negative.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.
@@ -118,7 +118,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
         )
     try:
         kept, least = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
-    except Exception as error:  # stored outside the model
+    except Exception as error:  # the file of external data may be missing or damaged
         raise Skip(f"its indices cannot be read ({error})") from None
     if kept is None or (opset < _NEGATIVE_INDICES_OPSET and least < 0):
         raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic progression")

@@ -30,13 +30,13 @@ class OtherValues(Generic[Result]):
     Attributes:
         inputs: All arrays.
         replaced: The inputs whose defaults were replaced.
-        left: The inputs that keep their defaults, because the model runs with no other value that was tried.
+        unchanged: The inputs that keep their defaults, because the model failed with every other value.
         result: The result of the run; None if nothing was replaced.
     """
 
     inputs: dict[str, Array]
     replaced: tuple[str, ...]
-    left: tuple[str, ...]
+    unchanged: tuple[str, ...]
     result: Result | None
 
     @property
@@ -47,21 +47,21 @@ class OtherValues(Generic[Result]):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about the defaults that were not replaced."""
-        if not self.left:
+        if not self.unchanged:
             return ()
         return (
-            f"{list_names(self.left)} had no other value than the default: the model runs with none that was tried.",
+            f"{list_names(self.unchanged)} kept the default: the model failed with every other value that was tried.",
         )
 
 
 def run_with_other_values(
     run: Callable[[dict[str, Array]], Result], model: ir.Model, inputs: Mapping[str, Array]
 ) -> OtherValues[Result]:
-    """Run a model with other values than the defaults of as many inputs as it runs with.
+    """Run a model with the defaults of as many inputs as possible replaced by other values.
 
-    Indices and sizes may take few values only. If the model does not run with all defaults replaced, first those that
-    are not integers are replaced, then the integers one by one. If a value exhausts the time or memory of a run, such
-    as a condition that makes a Loop endless, all keep their defaults.
+    Indices and sizes may accept few values only. If the model does not run with all defaults replaced, the
+    defaults that are not integers are replaced first, then the integers one by one. All inputs keep their defaults if a
+    value exhausts the time or memory of a run, such as a condition that makes a Loop endless.
 
     Args:
         run: Runs the model.
@@ -70,15 +70,15 @@ def run_with_other_values(
     """
     values = [value for value in overridable_inputs(model) if (value.name or "") not in inputs]
     others = {value.name or "": variants for value in values if (variants := _other_values(value))}
-    left = tuple(name for value in values if (name := value.name or "") not in others and not _is_empty(value))
+    unchanged = tuple(name for value in values if (name := value.name or "") not in others and not _is_empty(value))
     if not others:
-        return OtherValues(dict(inputs), (), left, None)
+        return OtherValues(dict(inputs), (), unchanged, None)
     try:
         with bounded():
             arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
     except Exhausted:
-        return OtherValues(dict(inputs), (), left + tuple(others), None)
-    return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)
+        return OtherValues(dict(inputs), (), unchanged + tuple(others), None)
+    return OtherValues(arrays, tuple(others.keys() - set(refused)), unchanged + refused, result)
 
 
 def list_names(names: Iterable[str]) -> str:
@@ -91,7 +91,7 @@ def list_names(names: Iterable[str]) -> str:
 def _all_at_once(
     run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], Result, tuple[str, ...]] | None:
-    """Replace all defaults; return None if the model does not run with that."""
+    """Run with all defaults replaced; return None if the model fails with every variant."""
     for i in range(_VARIANTS):
         arrays = dict(inputs) | {name: variants[min(i, len(variants) - 1)] for name, variants in others.items()}
         try:
@@ -106,7 +106,7 @@ def _all_at_once(
 def _one_by_one(
     run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], Result | None, tuple[str, ...]]:
-    """Replace the defaults that are not integers at once, then each integer, as far as the model runs with them."""
+    """Replace the defaults that are not integers together, then each integer. Undo what makes the model fail."""
     integers = [name for name, variants in others.items() if _is_integer(variants[0])]
     steps: list[list[dict[str, Array]]] = [
         [{name: variants[0] for name, variants in others.items() if name not in integers}]
@@ -159,12 +159,12 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)
-    found = []
+    variants = []
     for step, end in ((1, high), (-1, low)):
         moved = np.where(wide == end, wide - step, wide + step)
-        found.append(np.array(moved.tolist(), object).reshape(default.shape).astype(np.int64 if low else np.uint64))
-    found.append(default.reshape(-1)[::-1].reshape(default.shape))
-    arrays = [array.astype(default.dtype) for array in found]
+        variants.append(np.array(moved.tolist(), object).reshape(default.shape).astype(np.int64 if low else np.uint64))
+    variants.append(default.reshape(-1)[::-1].reshape(default.shape))
+    arrays = [array.astype(default.dtype) for array in variants]
     return [array for array in arrays if not np.array_equal(array, default)]
 
 

@@ -19,18 +19,7 @@ from sliceport.wording import example_shapes, spell
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
-_PASSES_VALUES = {
-    "Identity",
-    "Cast",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Transpose",
-    "Slice",
-    "Split",
-    "Expand",
-}
+_COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
 _MAX_RANDOM = 2**26
@@ -84,7 +73,7 @@ def make_inputs(
     inputs: dict[str, Array] = {}
     for name, value in known.items():
         if name in given:
-            inputs[name] = _check_given(value, given[name])
+            inputs[name] = _convert_given_array(value, given[name])
         elif not value.is_initializer():
             inputs[name] = _random(value, shapes, random, most, least)
     return inputs
@@ -155,19 +144,20 @@ def run_with_inputs(
     return first_that_runs(lambda inputs: one.capture(inputs, names), one.model, shapes, given, seed)
 
 
-def _check_given(value: ir.Value, array: Array) -> Array:
+def _convert_given_array(value: ir.Value, array: Array) -> Array:
+    """Return a given array in the element type of an input, or raise a UsageError if type or shape differ."""
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if value.dtype == ir.DataType.STRING and array.dtype.kind == "U":
         array = array.astype(object)
-    is_text = value.dtype != ir.DataType.STRING or all(isinstance(each, str) for each in array.flat)
-    if value.dtype is not None and (array.dtype != (wanted := value.dtype.numpy()) or not is_text):
-        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == wanted.itemsize and array.dtype.names is None
-        if not is_raw or wanted.isbuiltin == _OF_NUMPY:
-            elements = "text" if value.dtype == ir.DataType.STRING else f"{wanted} elements"
+    has_bad_text = value.dtype == ir.DataType.STRING and not all(isinstance(each, str) for each in array.flat)
+    if value.dtype is not None and (array.dtype != (expected := value.dtype.numpy()) or has_bad_text):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == expected.itemsize and array.dtype.names is None
+        if not is_raw or expected.isbuiltin == _OF_NUMPY:
+            elements = "text" if value.dtype == ir.DataType.STRING else f"{expected} elements"
             raise UsageError(f"input {value.name!r} needs {elements}, got {array.dtype}.")
         if not _are_elements(array, value.dtype):
-            raise UsageError(f"input {value.name!r} needs {wanted} elements, got bytes that are not elements.")
-        array = array.view(wanted)  # .npy files know no bfloat16: it comes as raw bytes
+            raise UsageError(f"input {value.name!r} needs {expected} elements, got bytes that are not elements.")
+        array = array.view(expected)  # NumPy loads types that it lacks, such as bfloat16, as raw bytes
     if value.shape is not None:
         fits = len(value.shape) == array.ndim and all(
             not isinstance(dim, int) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)
@@ -244,7 +234,7 @@ def _index_bound(value: ir.Value) -> int:
             continue
         seen.add(id(current))
         for node, position in current.uses():
-            if node.op_type in _PASSES_VALUES and position == 0:
+            if node.op_type in _COPYING and position == 0:
                 front += node.outputs
             elif node.op_type in _INDEXED and position == 1 and node.inputs[0] is not None:
                 shape = node.inputs[0].shape

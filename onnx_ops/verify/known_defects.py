@@ -10,7 +10,7 @@ import onnx
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.verify.one_node import one_node, output_names
+from onnx_ops.verify.one_node import build_model, output_names
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.engines.model_run import Finding
@@ -29,7 +29,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
     """
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
-    report = harden_for_directml(from_proto(one_node(node, output_names(node))))
+    report = harden_for_directml(from_proto(build_model(node, output_names(node))))
     found = [defect for change in report.changes for defect in change.defects]
     return [defect for defect in found if isinstance(defect, Defect) and engine in defect.engines]
 

@@ -22,19 +22,19 @@ def element_dtype(element: str) -> np.dtype[Any]:
 
 
 def output_names(node: Resolved) -> list[str]:
-    """Return the names of the outputs of `one_node`, in the order of the node's cuts."""
+    """Return the names of the outputs of `build_model`, in the order of the node's cuts."""
     return [f"out{i}" for i in range(len(node.cuts))]
 
 
-def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
+def build_model(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
     """Build a model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
 
     The model of an ov_ext::StridedSlice carries the operator's function.
     """
-    made, lists = _make_node(node, list(names))
+    node_proto, lists = _make_node(node, list(names))
     element = ir.DataType[node.element].value
     graph = onnx.helper.make_graph(
-        [made],
+        [node_proto],
         "one_node",
         [onnx.helper.make_tensor_value_info("data", element, list(node.cuts[0].region.input_shape))],
         [
@@ -43,7 +43,7 @@ def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
         ],
         [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in lists.items()],
     )
-    if not made.domain:
+    if not node_proto.domain:
         return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
     opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(STRIDED_SLICE_DOMAIN, 1)]
     model = from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
@@ -52,18 +52,17 @@ def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
-    """Return the node as it is written, and the lists of integers that it reads, by name."""
+    """Return the node, and the integers of each constant input by the name of the input."""
     spec = node.spec
     if isinstance(spec, SplitSpec):
-        made = onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis)
-        return made, {"split": spec.sizes}
+        return onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis), {"split": spec.sizes}
     if isinstance(spec, SliceSpec):
-        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+        parameters = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
     else:
         assert isinstance(spec, StridedSliceSpec)
-        given = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
-    lists = {name: values for name, values in given.items() if values is not None}
-    inputs = ["data", *(name if name in lists else "" for name in given)]
+        parameters = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
+    lists = {name: values for name, values in parameters.items() if values is not None}
+    inputs = ["data", *(name if name in lists else "" for name in parameters)]
     while not inputs[-1]:
         inputs.pop()
     if isinstance(spec, SliceSpec):

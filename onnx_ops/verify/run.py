@@ -18,7 +18,7 @@ from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
-from onnx_ops.verify.one_node import one_node, output_names
+from onnx_ops.verify.one_node import build_model, output_names
 from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -133,7 +133,7 @@ def _compare_node(
 ) -> Comparison:
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
-        model = one_node(lowered.resolved, output_names(lowered.resolved))
+        model = build_model(lowered.resolved, output_names(lowered.resolved))
     found = compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
     if found.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):
@@ -189,7 +189,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
     )
     names = output_names(node)
-    captured = onnxruntime_cpu.capture(one_node(node, names), {"data": array}, names)
+    captured = onnxruntime_cpu.capture(build_model(node, names), {"data": array}, names)
     return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
 
 

@@ -196,10 +196,7 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
     def inputs(one: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in one.proto.graph.input]
 
-    for kind, old, new in (
-        ("inputs", inputs(first), inputs(second)),
-        ("outputs", first.outputs, second.outputs),
-    ):
+    for kind, old, new in (("inputs", inputs(first), inputs(second)), ("outputs", first.outputs, second.outputs)):
         if old != new:
             return (Difference("", f"the rewritten model has {kind} {new} for {old}."),)
     return ()

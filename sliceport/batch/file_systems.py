@@ -76,16 +76,19 @@ def to_url(url: str, path: str) -> str:
     return "::".join([*parts[:i], f"{protocol}://{path}", *parts[i + 1 :]])
 
 
-def list_tree(fs: Any, root: str, left_out: Collection[str] = ()) -> dict[str, Entry]:
-    """Return the entries of the files in a folder and its folders by path, except hidden and linked folders."""
+def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, Entry]:
+    """Return the entry of each file below a folder by its path.
+
+    Hidden folders, linked folders and the folders in `excluded` (paths that end with a slash) are not entered.
+    """
     entries: dict[str, Entry] = {}
     for folder, folders, files in fs.walk(root, detail=True, on_error="raise"):
         for name, entry in list(folders.items()):
-            inside = f"{folder.rstrip('/')}/{name}/"
-            if name.startswith(".") or entry.get("islink") or inside in left_out:
+            path = f"{folder.rstrip('/')}/{name}/"
+            if name.startswith(".") or entry.get("islink") or path in excluded:
                 del folders[name]
         entries |= {entry["name"]: entry for entry in files.values()}
-    fs.invalidate_cache()  # it holds an entry for every file
+    fs.invalidate_cache()  # the cache holds an entry for every file
     return entries
 
 

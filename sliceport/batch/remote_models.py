@@ -29,7 +29,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
     """
     fs, path = open_file_system(url)
     is_http = HTTP.match(path) is not None
-    left_out = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
+    excluded = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
     match = WILDCARD.search(path.replace("?", "_") if is_http else path)
     try:
         if match is not None:
@@ -37,7 +37,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
             root = path[: match.start()].rpartition("/")[0]
             ends = tuple(suffixes) if path[-1] in "*?]" else ("",)
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
-            entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, left_out)), path, tuple(suffixes)
+            entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
         else:
             yield url
             return
@@ -45,7 +45,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
         raise UsageError(f"source '{url}' is not there.") from None
     finds_hidden = match is not None and "/." in path
     root = f"{root.rstrip('/')}/" if root else ""
-    below = tuple(folder for folder in left_out if folder.startswith(root) and folder != root)
+    below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
         is_file = entries[name]["type"] == "file" and name.endswith(ends)

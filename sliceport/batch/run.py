@@ -59,10 +59,7 @@ class Finished(NamedTuple):
 
 
 def run_batch(
-    batch: Batch,
-    *,
-    begin: Callable[[int], None] = lambda _: None,
-    observe: Callable[[Done], None] = lambda _: None,
+    batch: Batch, *, begin: Callable[[int], None] = lambda _: None, observe: Callable[[Done], None] = lambda _: None
 ) -> Finished:
     """Run a command over models. Models that have a result are not run again.
 

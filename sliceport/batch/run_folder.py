@@ -215,9 +215,9 @@ def join(runs: Sequence[Run]) -> Run:
 
 
 def _read_headers(store: Store) -> Iterator[tuple[str, Header, str]]:
-    """Yield the name, the header and the last time of each journal. Leave out journals of another form.
+    """Yield the name, the header and the last time of each journal. Skip journals of another schema version.
 
-    Most journals are of runs long ago, so no more of each is kept.
+    Most journals belong to old runs, so that their other lines are not kept in memory.
     """
     for name in store.names(_JOURNALS):
         lines = (store.read(name) or b"").splitlines()

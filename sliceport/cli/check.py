@@ -87,10 +87,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     Raises:
         UsageError: An option has a value that is not known.
     """
-    pages = read_pages(options)
+    try:
+        pages, chosen = read_pages(options), read_options(options)
+    except SliceportError as error:
+        if options.format == "json":
+            emit(to_text({"schema_version": 1, "error": str(error)}))
+        raise
     if len(options.models) > 1 and pages["model_explorer"] is not None:
         raise UsageError(f"--model-explorer takes one model, got {len(options.models)}.")
-    chosen = read_options(options) | {"model_explorer": pages["model_explorer"]}
+    chosen |= {"model_explorer": pages["model_explorer"]}
     files: dict[str, str] = {}
     results: list[dict[str, Any]] = []
     clean = True

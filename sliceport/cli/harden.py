@@ -13,7 +13,7 @@ from sliceport.formats import all_targets
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    model = ("MODEL", "ONNX; for openvino-cpu OpenVINO IR (.xml), too")
+    model = ("MODEL", "ONNX; with --target openvino-cpu also OpenVINO IR (.xml)")
     add_command(commands, "harden", add_options, read_options, model=model)
 
 

@@ -20,7 +20,7 @@ from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
-from sliceport.sandbox.place import Placement, deferred, remove_scratch
+from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line, describe_unforeseen
 
@@ -128,7 +128,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
 
     Args:
         options: The options of a parser of `add_command`.
-        is_supervised: Whether a child does the work even if no limit needs one.
+        is_supervised: Whether a child process does the work even if no limit is set.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -158,7 +158,7 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
     Args:
         work: The work.
         options: Options with `timeout` and `memory`.
-        is_supervised: Whether a child does the work even if no limit needs one.
+        is_supervised: Whether a child process does the work even if no limit is set.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -194,13 +194,13 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 
 
 def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | None, memory: int | None) -> str:
-    """Return the sentence about a process that lacked memory or was ended."""
-    if isinstance(error, MemoryError) or "bad_alloc" in error.stderr:  # as C++ libraries abort without memory
-        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
-        return bound if memory else describe_unforeseen(MemoryError())
+    """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
+    if isinstance(error, MemoryError) or "bad_alloc" in error.stderr:  # std::bad_alloc, with which C++ libraries abort
+        sentence = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
+        return sentence if memory else describe_unforeseen(MemoryError())
     if isinstance(error, supervisor.ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
-    cause = ", as a system does that lacks memory" if isinstance(error, supervisor.ChildKilled) else ""
+    cause = "; the system may have run out of memory" if isinstance(error, supervisor.ChildKilled) else ""
     return f"its process {error}{cause}."
 
 
@@ -219,7 +219,7 @@ def do(work: Work, owner: str = "") -> Answer:
     if work.verbose > 1:
         logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
     context: AbstractContextManager[list[Placement]] = (
-        deferred(output, owner) if owner and output is not None else nullcontext([])
+        collect_placements(output, owner) if owner and output is not None else nullcontext([])
     )
     try:
         with command_line(), context as placements:

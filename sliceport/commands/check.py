@@ -30,14 +30,7 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [
-            finding(
-                one.kind,
-                one.op,
-                one.node,
-                one.detail or one.defect.trigger,
-                engine=engine,
-                defect=one.defect.id,
-            )
+            finding(one.kind, one.op, one.node, one.detail or one.defect.trigger, engine=engine, defect=one.defect.id)
             for one in report.findings
             for engine in [each.engine for each in report.selection.divergences_of(one.defect)] or [""]
         ],

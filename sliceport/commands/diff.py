@@ -43,7 +43,10 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
 def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
-    message, engine = report.failure.message, report.on.partition(" ")[0]
+    message, engine = (
+        report.failure.message,
+        report.part.bad.engine.name if report.part else report.on.partition(" ")[0],
+    )
     if report.part is None:
         return [finding(report.failure.kind, message=message, engine=engine)]
     node = report.part.case.culprit

@@ -26,6 +26,7 @@ from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Case, Search, only_moves
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side, read_side
 from sliceport.engines.engine import NamesCause, Value, WholeModel
+from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import DeclaresShapes, InputShapes, Path, format_of
 from sliceport.open_shapes import choose_sizes
@@ -85,7 +86,8 @@ def diff(
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
-    folder = FilePath(against) if against is not None and os.path.isdir(against) else None
+    is_engine = (against or "").partition(":")[0] in model_engines()
+    folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if folder is None:
         shapes |= _choose_open_shapes(model, shapes, open_sizes)
     if other is None:
@@ -160,7 +162,10 @@ def _read_sides(
 def _read_both_sides(
     graphs: tuple[Graph, Graph], on: str | None, against: str | None, budget: Budget
 ) -> tuple[Side, Side]:
-    """Return the engines of two models: by default one for both."""
+    """Return the engines of two models.
+
+    Without `against`, the second engine is `on` if both models have one format, otherwise the default of its format.
+    """
     first = DEFAULT_AGAINST[graphs[0].format] if on is None else on
     is_same = on is not None and graphs[0].format == graphs[1].format
     second = against or (first if is_same else DEFAULT_AGAINST[graphs[1].format])
@@ -177,10 +182,7 @@ def _match_names(first: Graph, second: Graph) -> dict[str, str]:
         UsageError: The models have different inputs, or different numbers of outputs.
     """
     names: dict[str, str] = {}
-    for kind, ours, theirs in (
-        ("inputs", first.inputs, second.inputs),
-        ("outputs", first.outputs, second.outputs),
-    ):
+    for kind, ours, theirs in (("inputs", first.inputs, second.inputs), ("outputs", first.outputs, second.outputs)):
         if len(ours) != len(theirs) and (kind == "outputs" or not set(theirs) <= set(ours)):
             raise UsageError(f"the models have different {kind}: {', '.join(ours)} and {', '.join(theirs)}.")
         has_same = set(theirs) <= set(ours)
@@ -235,7 +237,10 @@ class _Comparison:
             outputs, failure = self._compare(run)
             report = self._report(outputs, failure, seed)
             if failure is not None:
-                return self._explain(report, run, failure, self._make_matching_inputs(run, given, shapes, seed))
+                try:
+                    return self._explain(report, run, failure, self._make_matching_inputs(run, given, shapes, seed))
+                except BudgetSpent as over:
+                    return replace(report, notes=(f"{over}, before a node was found",))
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
@@ -306,7 +311,9 @@ class _Comparison:
         return outputs, next((output.failure for output in outputs if output.failure is not None), None)
 
     def _report(self, outputs: tuple[OutputDiff, ...], failure: Failure | None, seed: int) -> DiffReport:
-        return DiffReport(self.bad.title, self.good.title, outputs, seed, "", failure, runs=self.bad.budget.runs)
+        sides = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
+        on, against = (side.title for side in sides)
+        return DiffReport(on, against, outputs, seed, "", failure, runs=self.bad.budget.runs)
 
     def _explain(
         self, report: DiffReport, run: _Run, failure: Failure, matching: Sequence[Mapping[str, Array]]
@@ -328,10 +335,7 @@ class _Comparison:
         else:
             pair = Pair(self.first, self.second, (good, bad), self.names, self.tolerance)
             outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            try:
-                case, expected, counterpart, notes = pair.explain(matching, outputs)
-            except BudgetSpent as over:
-                case, notes = None, (str(over),)
+            case, expected, counterpart, notes = pair.explain(matching, outputs)
         if case is None:
             notes += ("no part of the model that was cut out fails like the whole",)
         part = None if case is None else self._describe(case, bad, good, expected, counterpart)
@@ -377,7 +381,7 @@ class _Comparison:
         return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
-        other = bad.with_options(options)
+        other = replace(bad, options=options)
         return Search(case.graph, other, good, case.inputs, case.failure, self.tolerance).fails(case)
 
 

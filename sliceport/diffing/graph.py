@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-Values = Mapping[str, Value]
 Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 """Runs a model and returns its outputs."""
 
@@ -147,7 +146,9 @@ class Graph(Protocol):
         """Return the known defects of an engine in a model that was cut from this one."""
         ...
 
-    def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Values, folder: FilePath) -> str:
+    def write(
+        self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath
+    ) -> str:
         """Write a model with data for it into a folder.
 
         Returns:

@@ -14,7 +14,7 @@ import numpy as np
 from sliceport import progress
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
 from sliceport.diffing.graph import Graph
-from sliceport.diffing.search import Case, find_ancestors, find_static_values
+from sliceport.diffing.search import Case, find_ancestors, find_static_values, make_case
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 
@@ -29,7 +29,7 @@ _MAX_CANDIDATES = 10
 
 
 @dataclass(frozen=True)
-class Print:
+class Fingerprint:
     """A fingerprint of a value, which takes little memory.
 
     Attributes:
@@ -45,7 +45,7 @@ class Print:
     bound: float
 
     @classmethod
-    def of(cls, array: Array) -> Print:
+    def of(cls, array: Array) -> Fingerprint:
         """Return the fingerprint of an array."""
         flat = np.ascontiguousarray(array).reshape(-1)
         data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
@@ -58,17 +58,17 @@ class Print:
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
-    def agrees(self, other: Print) -> bool:
+    def agrees(self, other: Fingerprint) -> bool:
         """Return whether another value is equal, or close as far as the sums show."""
         if self.kind != other.kind or not self.sums:
             return self.kind == other.kind and self.digest == other.digest
         return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
 
 
-def take_prints(graph: Graph, side: Side, inputs: Mapping[str, Array]) -> dict[str, Print]:
-    """Return the fingerprint of every value that is an array, by name; a few values at a time are in memory."""
+def fingerprint_values(graph: Graph, side: Side, inputs: Mapping[str, Array]) -> dict[str, Fingerprint]:
+    """Return the fingerprint of every value that is an array, by name. Only a few values are in memory at a time."""
     names = [name for node in graph.nodes for name in node.writes]
-    prints = {name: Print.of(array) for name, array in inputs.items()}
+    fingerprints = {name: Fingerprint.of(array) for name, array in inputs.items()}
     size = 16
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
@@ -82,10 +82,10 @@ def take_prints(graph: Graph, side: Side, inputs: Mapping[str, Array]) -> dict[s
             else:
                 names = _without_dependents(graph, names, chunk[0])
             continue
-        prints |= {name: Print.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        fingerprints |= {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
         used = sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
         size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(used, 1)))
-    return prints
+    return fingerprints
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Pair:
         if len(case.numbers) != 1 or len(right.numbers) != 1:
             return case, expected
         ours, theirs = (
-            each.graph.bodies(each.numbers[0], {**each.inputs, **each.constants}, side.run)
+            each.graph.bodies(each.numbers[0], each.given, side.run)
             for each, side in zip((right, case), self.sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
@@ -155,20 +155,20 @@ class Pair:
     def _match(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, tuple[str, str]]:
         """Return for each value of the second model its counterpart in the first, and how it was matched."""
         second = [{name: inputs[self.names.get(name, name)] for name in self.second.inputs} for inputs in runs]
-        expected = _transpose([take_prints(self.first, self.sides[0], inputs) for inputs in runs])
-        got = _transpose([take_prints(self.second, self.sides[1], inputs) for inputs in second])
+        expected = _transpose([fingerprint_values(self.first, self.sides[0], inputs) for inputs in runs])
+        got = _transpose([fingerprint_values(self.second, self.sides[1], inputs) for inputs in second])
         are_names_kept = self._are_names_kept()
         by_kind: dict[Any, list[str]] = {}
-        for name, prints in expected.items():
-            by_kind.setdefault(prints[0].kind, []).append(name)
+        for name, fingerprints in expected.items():
+            by_kind.setdefault(fingerprints[0].kind, []).append(name)
         matched = {}
-        for name, prints in got.items():
+        for name, fingerprints in got.items():
             same = self.names.get(name, name)
-            if same in expected and _agree(expected[same], prints):
+            if same in expected and _agree(expected[same], fingerprints):
                 matched[name] = (same, "by name")
                 continue
-            others = () if same in expected and are_names_kept else by_kind.get(prints[0].kind, ())
-            other = next((other for other in others if _agree(expected[other], prints)), None)
+            others = () if same in expected and are_names_kept else by_kind.get(fingerprints[0].kind, ())
+            other = next((other for other in others if _agree(expected[other], fingerprints)), None)
             if other is not None:
                 matched[name] = (other, "by value")
             elif same in expected:
@@ -244,11 +244,11 @@ def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[
     return [name for name in names if name not in dependents]
 
 
-def _transpose(runs: Sequence[Mapping[str, Print]]) -> dict[str, tuple[Print, ...]]:
+def _transpose(runs: Sequence[Mapping[str, Fingerprint]]) -> dict[str, tuple[Fingerprint, ...]]:
     return {name: tuple(run[name] for run in runs) for name in runs[0] if all(name in run for run in runs)}
 
 
-def _agree(a: tuple[Print, ...], b: tuple[Print, ...]) -> bool:
+def _agree(a: tuple[Fingerprint, ...], b: tuple[Fingerprint, ...]) -> bool:
     return all(one.agrees(other) for one, other in zip(a, b, strict=True))
 
 
@@ -267,8 +267,6 @@ def _walk(graph: Graph, targets: Sequence[str], known: Collection[str]) -> tuple
 
 
 def _cut(graph: Graph, numbers: Sequence[int], output: str, given: Mapping[str, Array]) -> Case:
-    static = find_static_values(graph)
-    inputs = {name: array for name, array in given.items() if name not in static}
-    constants = {name: array for name, array in given.items() if name in static}
     failure = Failure("values", output, "it differs")
-    return Case(graph, tuple(numbers), (output,), inputs, constants, failure, has_fixed_shapes=True)
+    case = make_case(graph, numbers, [output], given, failure, find_static_values(graph))
+    return replace(case, has_fixed_shapes=True)

@@ -61,6 +61,11 @@ class Case:
         return self.nodes[-1]
 
     @property
+    def given(self) -> dict[str, Array]:
+        """All values that it reads."""
+        return {**self.inputs, **self.constants}
+
+    @property
     def model(self) -> WholeModel:
         """The case as a model."""
         return self.graph.cut(
@@ -96,6 +101,20 @@ def find_ancestors(graph: Graph, outputs: Collection[str]) -> list[int]:
         else:
             done[waiting.pop()] = None
     return list(done)
+
+
+def make_case(
+    graph: Graph,
+    numbers: Collection[int],
+    outputs: Sequence[str],
+    given: Mapping[str, Array],
+    failure: Failure,
+    static: Collection[str],
+) -> Case:
+    """Return a part of a model as a case; of the given values, those in `static` become constants."""
+    inputs = {name: array for name, array in given.items() if name not in static}
+    constants = {name: array for name, array in given.items() if name in static}
+    return Case(graph, tuple(sorted(numbers)), tuple(outputs), inputs, constants, failure)
 
 
 class Search:
@@ -180,12 +199,13 @@ class Search:
         return size
 
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can give, many at a time, then fewer."""
+        """Remove nodes whose values the good side can compute instead, many at a time, then fewer."""
         assert self.best is not None
         if not self.best.failure.is_of_run:
-            wanted = [self.best.failure.output]
-            related = set(find_ancestors(self._graph, wanted))
-            self._test([i for i in self.best.numbers if i in related], _values_of(self.best), wanted)
+            # Keep one output only, with the nodes that it needs.
+            outputs = [self.best.failure.output]
+            ancestors = set(find_ancestors(self._graph, outputs))
+            self._test([i for i in self.best.numbers if i in ancestors], self.best.given, outputs)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             at, count = 0, len(self.best.numbers)
@@ -201,7 +221,7 @@ class Search:
         written = {name for i in rest for name in self._graph.nodes[i].writes}
         if not rest or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
-        given = self._compute(best.numbers, _values_of(best), self._boundary(rest))
+        given = self._compute(best.numbers, best.given, self._boundary(rest))
         return given is not None and self._test(rest, given, None if best.failure.is_of_run else best.outputs)
 
     def _name_refused(self) -> None:
@@ -211,7 +231,7 @@ class Search:
         if len(best.numbers) == 1 or not best.failure.is_of_run:
             return
         for i in best.numbers:
-            given = self._compute(best.numbers, _values_of(best), self._boundary([i]))
+            given = self._compute(best.numbers, best.given, self._boundary([i]))
             case = None if given is None else self._cut([i], self._graph.nodes[i].writes, given)
             if case is None:
                 continue
@@ -239,7 +259,7 @@ class Search:
         if len(best.numbers) != 1:
             return
         try:
-            for body in self._graph.bodies(best.numbers[0], _values_of(best), self._good.run):
+            for body in self._graph.bodies(best.numbers[0], best.given, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
                 inner = Search(body.graph, self._bad, self._good, body.inputs, best.failure, self._tolerance)
                 failure = inner.fail_as_whole()
@@ -286,12 +306,11 @@ class Search:
 
     def _cut(self, numbers: Collection[int], outputs: Sequence[str], given: Mapping[str, Array]) -> Case | None:
         """Return a part of the model on given values; None if a value is missing."""
-        reads = sorted(self._boundary(numbers))
-        if not given.keys() >= set(reads):
+        reads = self._boundary(numbers)
+        if not given.keys() >= reads:
             return None
-        inputs = {name: given[name] for name in reads if name not in self._static}
-        constants = {name: given[name] for name in reads if name in self._static}
-        return Case(self._graph, tuple(sorted(numbers)), tuple(outputs), inputs, constants, self._failure)
+        chosen = {name: given[name] for name in sorted(reads)}
+        return make_case(self._graph, numbers, outputs, chosen, self._failure, self._static)
 
     def _failure_of(self, case: Case) -> Failure | None:
         """Return the failure of a part of the model if it is like that of the model."""
@@ -345,7 +364,3 @@ class Search:
         read = {name for i in self._path if i not in inside for name in self._graph.nodes[i].reads}
         read.update(self._targets)
         return [name for i in sorted(inside) for name in self._graph.nodes[i].writes if name in read]
-
-
-def _values_of(case: Case) -> dict[str, Array]:
-    return {**case.inputs, **case.constants}

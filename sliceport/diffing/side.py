@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sliceport.diffing.difference import Failure
@@ -86,10 +86,6 @@ class Side:
         """The name with options and version."""
         return f"{self} {self.engine.version()}"
 
-    def with_options(self, options: Mapping[str, str]) -> Side:
-        """Return the same engine with other options."""
-        return replace(self, options=dict(options))
-
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
         """Run a model.
 
@@ -115,8 +111,6 @@ class Side:
             raise RunFailed(Failure("crash", "", f"its process {error}")) from None
         except SliceportError as error:
             raise RunFailed(Failure("error", "", shorten(str(error)).rstrip("."))) from None
-        except MemoryError:
-            raise RunFailed(Failure("error", "", "it needs more memory than there is")) from None
         except Exception as error:  # an engine of another package may raise anything
             message = f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}"
             raise RunFailed(Failure("error", "", message)) from None

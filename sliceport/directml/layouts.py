@@ -61,6 +61,8 @@ def freeze_layout(layout: Layout) -> str | dict[str, Strides] | None:
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
     """Return the strides of a value of `shape` in a layout, or None for packed row-major.
 
+    A named layout such as NHWC does not apply to a value of another rank, which stays packed.
+
     Raises:
         UsageError: The strides in `layout` do not fit the shape of the value.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sliceport.checking import KINDS
@@ -91,7 +91,7 @@ def harden_command(model: str, engines: Sequence[str]) -> str:
 
 
 def group_findings(result: Result) -> list[Group]:
-    """Group the findings about a model, those of each kind together."""
+    """Group the findings about a model by kind, rule, operator and detail; the reported ones come last."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for finding in result["findings"]:
         key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
@@ -99,10 +99,13 @@ def group_findings(result: Result) -> list[Group]:
     groups = []
     for (kind, rule, op, detail), names in nodes.items():
         entry = result["rules"][rule]
-        is_report = entry["evidence"] == "reported"
-        # What is fragile is listed for every engine, and what users report of it apart.
-        sections = [False] * (kind != "defect" or not is_report) + [True] * (is_report and bool(entry["engines"]))
-        groups += [Group(kind, rule, entry, op, detail, tuple(names), result["model"], apart) for apart in sections]
+        is_reported = entry["evidence"] == "reported"
+        group = Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported=False)
+        # A fragile node that users also report appears twice: among the fragile ones and among the reported ones.
+        if kind != "defect" or not is_reported:
+            groups.append(group)
+        if is_reported and entry["engines"]:
+            groups.append(replace(group, is_reported=True))
     return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
 
 

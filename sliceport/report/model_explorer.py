@@ -44,7 +44,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the names of the rules, coloured by the first kind of `KINDS`.
 
-    A node of a body stands for the node of the main graph that has the body.
+    A finding in the body of a node marks the node of the main graph that contains the body.
     """
 
     def marks() -> Marks:

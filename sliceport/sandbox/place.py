@@ -251,7 +251,7 @@ _deferral: _Deferral | None = None
 
 
 @contextmanager
-def deferred(output: Path, owner: str) -> Iterator[list[Placement]]:
+def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
     """Collect the placements of an output for another process instead of carrying them out.
 
     Args:

@@ -47,6 +47,7 @@ class AxisSlice(NamedTuple):
         >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
         True
         """
+        # A stop of -1 before the first element cannot be written as such: an end of -1 means the last element.
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def is_whole(self, size: int | None) -> bool:

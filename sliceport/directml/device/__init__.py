@@ -22,10 +22,7 @@ TIMEOUT = 120.0
 
 
 def open(  # noqa: A001 - `device.open()` is what one says
-    *,
-    timeout: float = TIMEOUT,
-    retries: bool = False,
-    environment: Mapping[str, str] | None = None,
+    *, timeout: float = TIMEOUT, retries: bool = False, environment: Mapping[str, str] | None = None
 ) -> Device:
     """Return a device; its host program starts with the first request.
 

@@ -11,7 +11,7 @@ from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
 from onnx_ops.lowering import lower
-from onnx_ops.verify.one_node import one_node, output_names
+from onnx_ops.verify.one_node import build_model, output_names
 from onnx_ops.verify.run import compare
 
 CONSTANTS = "<int64[2] begin = {-1, 0}, int64[2] end = {-9, 1}, int64[2] strides = {-2, 1}>"
@@ -40,7 +40,7 @@ def test_a_runtime_computes_it(graph: str, expected: tuple[int, ...]) -> None:
     node = lowered.resolved
     shape = node.cuts[0].region.input_shape
     x = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
-    (got,) = ReferenceEvaluator(one_node(node, output_names(node))).run(None, {"data": x})
+    (got,) = ReferenceEvaluator(build_model(node, output_names(node))).run(None, {"data": x})
     assert isinstance(got, np.ndarray)
     assert got.tolist() == (x[::-2][:, None] if graph == MASKED else x[1:4]).tolist()
     assert got.shape == expected

@@ -195,6 +195,19 @@ def test_json_has_the_rules_and_the_findings(folder: Path, capsys: pytest.Captur
     assert set(second) == {"model", "error"}
 
 
+def test_errors_are_json_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "'nothing' is not known" in run_json(capsys, "clean.onnx", "--engines", "nothing", "--format", "json")["error"]
+    )
+
+
+def test_a_report_is_short_in_text_and_a_table_in_notebooks(folder: Path) -> None:
+    report = sliceport.check("fragile.onnx")
+    assert repr(report) == "<CheckReport: 0 invalid, 1 fragile, 0 defect>"
+    assert "<td>split=[1] fixes &#x27;n&#x27; to 1</td>" in report._repr_html_()
+    assert report.to_json()["schema_version"] == 1
+
+
 def test_sarif_fits_its_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The schema is written after the standard, for the properties that are used, and allows no other."""
     schema = json.loads((DATA / "sarif_2.1.0_properties.schema.json").read_text())

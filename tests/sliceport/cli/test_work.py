@@ -63,12 +63,12 @@ def rewrite(
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
             (),
-            "its process was ended by SIGKILL, as a system does that lacks memory.",
+            "its process was ended by SIGKILL; the system may have run out of memory.",
         ),
         (
             "supervisor.call(signal.raise_signal, signal.SIGKILL)",
             (),
-            "its process was ended by SIGKILL, as a system does that lacks memory.",
+            "its process was ended by SIGKILL; the system may have run out of memory.",
         ),
         (
             "os.write(2, b'what():  std::bad_alloc'); os.abort()",

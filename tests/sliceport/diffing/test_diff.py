@@ -14,6 +14,7 @@ import pytest
 from onnx_models import parse, save
 from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 
+from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport
@@ -323,6 +324,13 @@ def test_openvino_model_is_cut(models: Path) -> None:
     assert names(report) == ["row"]
     assert report.part is not None
     assert [defect.id for defect in report.part.defects] == ["new axis and shrink with entries left out"]
+
+
+def test_narrower_type_of_the_cpu_plugin_is_named() -> None:
+    cause = CPU_PLUGIN.find_cause({}, lambda options: "precision" not in options)
+    assert "with precision=f32 the result is right" in cause
+    assert not CPU_PLUGIN.find_cause({}, lambda _: True)
+    assert not CPU_PLUGIN.find_cause({"precision": "bf16"}, lambda _: False)
 
 
 def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
