@@ -76,11 +76,12 @@ class ONNX:
             runtime = replace(runtime, detail=f"{runtime.detail}: {providers}")
         yield runtime
 
-    def declared_shapes(self, model: Path) -> DeclaredShapes:
+    def declared_shapes(self, model: Any) -> DeclaredShapes:
         """Return the declared shapes of inputs; see `onnx_ops.model.declared.declared_shapes`."""
-        from onnx_ops.model.declared import declared_shapes
+        from onnx_ops.model.declared import declared_in, declared_shapes
+        from onnx_ops.model.read import read_any
 
-        return declared_shapes(model)
+        return declared_shapes(model) if is_path(model) else declared_in(read_any(model).proto.graph)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """Return the external data files; see `onnx_ops.model.declared.files_beside`."""
@@ -118,7 +119,7 @@ class ONNX:
 
         return run_model(model, against=against, **options)
 
-    def open_graph(self, model: Path) -> OnnxGraph:
+    def open_graph(self, model: Any) -> OnnxGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
         from onnx_ops.model.io import from_proto
         from onnx_ops.verify.onnx_graph import OnnxGraph
