@@ -102,10 +102,11 @@ class _Checker:
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the findings in the order of the model; a node of a function counts once for all its calls."""
+        """Yield the findings in the order of the model. A node of a function is reported once for all calls."""
         seen: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(node):
+                # Inlining gives each copy of a function's node a new name; `written_name` is the one in the function.
                 name = self._view.written_name(node)
                 key = (defect.id, name, detail)
                 if name == node_name(node) or key not in seen:

@@ -152,14 +152,14 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     return resolved
 
 
-def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
+def _find_dead(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
     """Return the `id` of each node in a branch of an If that is never taken."""
     dead: set[int] = set()
     for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
         if condition is None:
             continue
-        data = found[condition].data if condition in found else read_elements(condition, 1)
+        data = facts[condition].data if condition in facts else read_elements(condition, 1)
         if data is None or data.size != 1:
             continue
         branch = node.attributes.get("else_branch" if data.all() else "then_branch")
@@ -169,7 +169,7 @@ def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
 
 
 def fold_nodes(
-    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Facts]
+    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
     """Replace nodes by constants if their outputs are small and the same for all inputs.
 
@@ -179,8 +179,8 @@ def fold_nodes(
     slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
     for node in nodes:
-        facts = [found[output] for output in node.outputs if output in found]
-        folded = [(fact.element, fact.data) for fact in facts if fact.data is not None]
+        node_facts = [facts[output] for output in node.outputs if output in facts]
+        folded = [(fact.element, fact.data) for fact in node_facts if fact.data is not None]
         if len(folded) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
             continue
         if any(output.is_graph_output() for output in node.outputs):

@@ -24,18 +24,18 @@ def caching_reads() -> Iterator[None]:
         _cache.reset(token)
 
 
-def cached_read(source: object, what: Hashable, read: Callable[[], T]) -> T:
+def cached_read(source: object, name: Hashable, read: Callable[[], T]) -> T:
     """Return a property of a constant, read once while `caching_reads` is active.
 
     Args:
         source: The tensor or the attribute; its identity is the key.
-        what: A name for the property.
+        name: A name for the property.
         read: Function that reads the property.
     """
     cache = _cache.get()
     if cache is None:
         return read()
-    key = (id(source), what)
+    key = (id(source), name)
     if key not in cache:
         cache[key] = source, read()  # the cache keeps the source alive, so that no other object gets its `id`
     result: T = cache[key][1]

@@ -29,9 +29,9 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
             value.const_value = tensor
         returning = {value for _, value in defaults}
         for graph, values in original_order.items():
-            left = [graph.initializers.pop(name) for name in list(graph.initializers)]
-            there = returning.union(left)
-            for value in dict.fromkeys([*(value for value in values if value in there), *left]):
+            others = [graph.initializers.pop(name) for name in list(graph.initializers)]
+            present = returning.union(others)
+            for value in dict.fromkeys([*(value for value in values if value in present), *others]):
                 graph.initializers.add(value)  # all again, to restore the order
 
 

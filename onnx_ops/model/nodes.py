@@ -122,7 +122,7 @@ def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
     """Return the constant behind a value, without reading its data; None if the value depends on the model's inputs.
 
-    The defaults of the model must be aside (`defaults.py`).
+    Call it inside `defaults_aside`: the initializer of an input is a default, not a constant.
     """
     if value.const_value is not None:
         return value.const_value

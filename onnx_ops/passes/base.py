@@ -62,7 +62,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return ir.passes.PassResult(model, modified=modified)
 
     def run(self, analysis: Analysis) -> bool:
-        """Run the pass over an analysed model, whose defaults are aside. Return whether the model was changed."""
+        """Run the pass over an analysed model inside `defaults_aside`. Return whether the model was changed."""
         self.changes, self.skipped = [], []
         self.analysis, self.edits = analysis, GraphEdits()
         with caching_reads():

@@ -98,8 +98,8 @@ class FoldExactConstantsPass(FoldConstantsPass):
 
     def may_fold(self, node: ir.Node) -> bool:
         """Return whether shape inference has computed the outputs of a node."""
-        known = self.value_info.constants
-        return node.op_type in OPERATORS and all(value in known for value in node.outputs if is_used(value))
+        constants = self.value_info.constants
+        return node.op_type in OPERATORS and all(value in constants for value in node.outputs if is_used(value))
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
         """Return the outputs as shape inference has computed them."""

@@ -123,11 +123,11 @@ class FoldSlicesPass(SlicingPass):
         for reader in output.consumers():
             if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
-                    kept = _read_shape_range(reader, len(shape))
+                    axes = _read_shape_range(reader, len(shape))
                 except SKIPS as reason:
                     self.skip(reader, reason)
                     continue
-                self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in kept], dtype=ir.DataType.INT64)])
+                self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
         """Replace an output without elements by a constant."""
@@ -154,24 +154,24 @@ class FoldSlicesPass(SlicingPass):
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:
-    """Return the axes whose sizes a Shape gives."""
+    """Return the axes whose sizes a Shape returns."""
     return resolve_axis(read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX), 1, rank)
 
 
-def _select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the outputs and the parameters of slicing nodes among `nodes` that facts say are constant."""
+def _select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+    """Return the outputs and the parameters of slicing nodes among `nodes` whose facts are constant."""
     slicing = [node for node in nodes if is_operator(node, *CUTTING)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
-    return as_tensors(read, found)
+    return as_tensors(read, facts)
 
 
-def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
     """Return the values whose elements are known, each as a tensor."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
-        facts = found.get(value)
-        if facts is not None and facts.data is not None:
-            tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
+        fact = facts.get(value)
+        if fact is not None and fact.data is not None:
+            tensors[value] = ir.Tensor(fact.data, dtype=ir.DataType(fact.element))
     return tensors
 
 

@@ -110,11 +110,13 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 def _computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes of known integers and sizes that optimizers may compute differently."""
-    known: set[ir.Value] = set()
+    computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
-        if (inputs and all(value in known or value.is_initializer() for value in inputs)) or is_standard(node, *_SIZES):
-            known.update(node.outputs)
+        if (inputs and all(value in computed or value.is_initializer() for value in inputs)) or is_standard(
+            node, *_SIZES
+        ):
+            computed.update(node.outputs)
             if not _computes_alike(node, facts):
                 yield node
 

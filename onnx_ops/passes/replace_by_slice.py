@@ -31,11 +31,11 @@ class GatherToSlicePass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
-        listed = None if node.inputs[1] is None else constant(node.inputs[1])
-        if listed is None or len(listed.shape) != 1:
+        indices = None if node.inputs[1] is None else constant(node.inputs[1])
+        if indices is None or len(indices.shape) != 1:
             return
-        axis, kept, _ = read_gather(node, opset, self.sizes(data))
-        new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
+        axis, selected, _ = read_gather(node, opset, self.sizes(data))
+        new = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
         self.replace_node(node, new)
         self.report_change(node, "Slice")
 
@@ -60,15 +60,15 @@ class ScalarGatherToSlicePass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
-        listed = None if node.inputs[1] is None else constant(node.inputs[1])
-        if listed is None or len(listed.shape) != 0:
+        indices = None if node.inputs[1] is None else constant(node.inputs[1])
+        if indices is None or len(indices.shape) != 0:
             return
         if is_operator(self.edits.identities.skip(data).producer(), "Shape"):
             return
         shape = self.sizes(data)
-        axis, kept, _ = read_gather(node, opset, shape)
+        axis, selected, _ = read_gather(node, opset, shape)
         assert shape is not None
-        new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
+        new = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
         sliced = new[-1]
         sliced.name = node.name
         part = sliced.outputs[0]

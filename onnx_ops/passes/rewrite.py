@@ -137,7 +137,7 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model whose defaults are aside. Contested nodes stay marked."""
+    """Run passes over a model inside `defaults_aside`. Contested nodes stay marked."""
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
     analysis = Analysis(model, folding=True)

@@ -113,11 +113,11 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     whole = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
-    saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
+    saved, gap_saved = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
         return []
-    if more > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, more)):
+    if gap_saved > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, gap_saved)):
         return [gapped]
     if saved <= 0:
         return []
@@ -169,12 +169,13 @@ def _choose_whole_nodes(
     """Choose sets of parts. Each set has all parts of a node or none of them."""
     while True:
         chosen = [[parts[i] for i in keys] for keys in choose({i: part.run for i, part in enumerate(parts)})]
-        every = Counter(part.node for part in parts)
-        some = [Counter(part.node for part in each) for each in chosen]
-        is_whole = [all(counts[node] == every[node] for node in counts) for counts in some]
+        totals = Counter(part.node for part in parts)
+        counts_by_set = [Counter(part.node for part in part_set) for part_set in chosen]
+        is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
         if not chosen or is_whole[0]:
-            return [each for each, whole in zip(chosen, is_whole, strict=True) if whole]
-        parts = [part for part in parts if some[0][part.node] in (0, every[part.node])]
+            return [part_set for part_set, whole in zip(chosen, is_whole, strict=True) if whole]
+        # The first set has a part of a node without the others: choose again without such nodes.
+        parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
 
 
 def _count_saved(parts: Sequence[Part]) -> int:

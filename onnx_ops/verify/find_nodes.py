@@ -79,9 +79,9 @@ def find_refusals(
     """
     graph = OnnxGraph(proto)
     bad, good = Side(Provider(device), {}), _reference()
-    found = _find_refused_alone(graph, device, good, inputs, kind)
-    if found:
-        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why)) for node, why in found)
+    refused = _find_refused_alone(graph, device, good, inputs, kind)
+    if refused:
+        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why)) for node, why in refused)
     case = Search(graph, bad, good, inputs, Failure("error", "", message)).run()
     if case is None:
         return ()
@@ -95,8 +95,8 @@ def _find_refused_alone(
     graph: OnnxGraph, device: Device, good: Side, inputs: Mapping[str, Array], kind: Kind
 ) -> list[tuple[GraphNode, str]]:
     """Return the first nodes that the provider does not run alone, each with the reason."""
-    everything = [name for node in graph.nodes for name in node.writes]
-    values = {**inputs, **good.run(graph.cut(range(len(graph.nodes)), everything, inputs, {}), inputs)}
+    value_names = [name for node in graph.nodes for name in node.writes]
+    values = {**inputs, **good.run(graph.cut(range(len(graph.nodes)), value_names, inputs, {}), inputs)}
     cases: dict[bytes, tuple[WholeModel, dict[str, Array]]] = {}
     reasons: dict[bytes, str] = {}
     refused: list[tuple[GraphNode, bytes]] = []
@@ -114,8 +114,8 @@ def _find_refused_alone(
         if len(refused) == _MAX_FINDINGS:
             break
     device.close()  # only what fails on a fresh host, too, is refused
-    again = {key: _why_refused(device, *cases[key], kind) for _, key in refused}
-    return [(node, again[key]) for node, key in refused if again[key]]
+    repeated_reasons = {key: _why_refused(device, *cases[key], kind) for _, key in refused}
+    return [(node, repeated_reasons[key]) for node, key in refused if repeated_reasons[key]]
 
 
 def find_differences(
@@ -123,12 +123,12 @@ def find_differences(
 ) -> tuple[Finding, ...]:
     """Find for each output the first node on the way to it that the provider computes differently."""
     graph, bad, good = OnnxGraph(proto), Side(Provider(device), {}), _reference()
-    found = []
+    findings = []
     for output in outputs:
         case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
         if case is None:
             text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
-            found.append(Finding("different", "", "", text))
+            findings.append(Finding("different", "", "", text))
             continue
         why = "its values differ without graph fusion, too"
         if case.is_fusion:
@@ -137,8 +137,8 @@ def find_differences(
             f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
             f"differently from {onnxruntime_cpu.NAME} ({why})."
         )
-        found.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
-    return tuple(dict.fromkeys(found))
+        findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
+    return tuple(dict.fromkeys(findings))
 
 
 def _reference() -> Side:

@@ -30,8 +30,8 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
-    found = [defect for change in report.changes for defect in change.defects]
-    return [defect for defect in found if isinstance(defect, Defect) and engine in defect.engines]
+    defects = [defect for change in report.changes for defect in change.defects]
+    return [defect for defect in defects if isinstance(defect, Defect) and engine in defect.engines]
 
 
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
@@ -50,20 +50,20 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
     def explain(finding: Finding) -> Finding:
         nodes = [finding.node, *(read.get(finding.node, ()) if finding.kind == "different" else ())]
-        known = [
+        causes = [
             (change, defect)
             for change in (changes[name] for name in dict.fromkeys(nodes) if name in changes)
             for defect in change.defects
             if isinstance(defect, Defect) and ONNXRUNTIME_DML in defect.engines
         ]
-        if not known:
+        if not causes:
             return finding
-        said = [
+        sentences = [
             f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
-            for change, defect in known
+            for change, defect in causes
         ]
-        message = f"{finding.message.removesuffix('.')}{''.join(said)}."
-        return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in known)))
+        message = f"{finding.message.removesuffix('.')}{''.join(sentences)}."
+        return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in causes)))
 
     explained = tuple(map(explain, findings))
     if not any(finding.kind == "refused" for finding in findings):

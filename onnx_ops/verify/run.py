@@ -68,8 +68,8 @@ def compare(
     """
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
-    arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
-    shapes = {name: array.shape for name, array in arrays.items()} | given
+    arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
+    shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     checked = read_any(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
@@ -79,13 +79,13 @@ def compare(
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.node.scope and lowered.verdict != "folded":
-            known = _capture_alone(lowered, seed)
-            comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
+            values = _capture_alone(lowered, seed)
+            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in engines]
         else:
             comparisons += _compare_in_runs(lowered, engines, runs)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
-        input_shapes=given,
+        input_shapes=given_shapes,
         feature_level=program.feature_level,
         seed=seed,
         executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
@@ -126,19 +126,19 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
 def _compare_node(
     lowered: LoweredNode,
     engine: Engine,
-    known: Mapping[str, Captured],
-    done: dict[tuple[str, int], list[Bytes]],
+    values: Mapping[str, Captured],
+    results: dict[tuple[str, int], list[Bytes]],
     *,
     alone: bool = False,
 ) -> Comparison:
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
-    found = compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
-    if found.status in ("mismatch", "error"):
+    comparison = compare_node(lowered, engine, values, results, reference=REFERENCE, model=model, alone=alone)
+    if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):
-            found = explain(found, blamed, known_defects(lowered.resolved, blamed))
-    return found
+            comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
+    return comparison
 
 
 def _runs(
@@ -197,12 +197,12 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     """Compare the constants of a folded node with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
-    known = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
-    if node.scope or not known or node.element in INEXACT:
+    computed = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
+    if node.scope or not computed or node.element in INEXACT:
         return Comparison(lowered, "", "folded")
-    for name, data in known:
+    for name, data in computed:
         if bytes(values[name].data) != data:
             message = f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes "
             message += f"{bytes(values[name].data).hex()}."
             return Comparison(lowered, "folding", "mismatch", message)
-    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in known))
+    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in computed))

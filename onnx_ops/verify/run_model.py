@@ -105,13 +105,13 @@ def run_on(
     try:
         results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
     except (CallFailed, HostDied) as error:
-        found: tuple[Finding, ...] = ()
+        refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            found = find_refusals(dml, proto, arrays, kind, str(error))
-        found = found or (_describe_refusal(error, is_compared=expected is not None),)
-        findings = explain_findings(found, proto)
+            refusals = find_refusals(dml, proto, arrays, kind, str(error))
+        refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
+        findings = explain_findings(refusals, proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     graph = OnnxGraph(proto)
@@ -132,8 +132,8 @@ def _difference(output: OutputRun) -> str:
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
-    message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
+    failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
+    message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
         message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes."
     return Finding("refused", "", "", message)

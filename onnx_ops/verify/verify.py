@@ -127,17 +127,17 @@ def write_verified(
         UsageError: See `write_model`.
         NotVerified: The verification came to no result, and nothing was written.
     """
-    found: list[Found] = []
+    results: list[Found] = []
 
     def accept(file: Path, data_folder: Path) -> bool:
         try:
-            found.append(verify(source, file, data_folder=data_folder, **options))
+            results.append(verify(source, file, data_folder=data_folder, **options))
         except SliceportError as error:
             raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
-        return found[0].is_equal
+        return results[0].is_equal
 
     write_model(model, path, overwrite=overwrite, accept=accept)
-    return found[0]
+    return results[0]
 
 
 def verify_rewriting(

@@ -111,8 +111,8 @@ def describe_state(url: str) -> str | None:
     return None if is_weak or not digests else f"{url} {info.get('size')} {digests}"
 
 
-def attempt(what: str, url: str, action: Callable[[], T]) -> T:
-    """Run an action at a URL. Repeat it after a transient error.
+def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
+    """Run an action at a URL. Repeat it after a transient error. In errors, `verb` names the action, as in "read".
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: As the action does.
@@ -125,7 +125,7 @@ def attempt(what: str, url: str, action: Callable[[], T]) -> T:
             raise
         except Exception as error:  # each implementation raises errors of its own
             if delay is None or not _is_transient(error):
-                raise failure(what, url, error) from error
+                raise failure(verb, url, error) from error
         time.sleep(delay)
     raise AssertionError("the last attempt returns or raises")
 
@@ -140,7 +140,7 @@ def _is_transient(error: Exception) -> bool:
     return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
-def failure(what: str, url: str, error: Exception) -> RemoteError:
-    """Return the error that a file cannot be `what`, such as "read"."""
+def failure(verb: str, url: str, error: Exception) -> RemoteError:
+    """Return the error for a URL that cannot be read, written or listed; `verb` is that participle."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return RemoteError(f"'{url}' cannot be {what} ({reason}).")
+    return RemoteError(f"'{url}' cannot be {verb} ({reason}).")

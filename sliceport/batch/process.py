@@ -240,8 +240,8 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
         return {"verdict": "error", "message": str(error)}
     elif not isinstance(error, MemoryError):
         return {"verdict": "error", "message": describe_unforeseen(error)}
-    bound = " than there is" if job.memory is None else f" than the {job.memory} bytes that it may"
-    return {"verdict": "memory", "message": f"it allocates more memory{bound}."} | limits
+    limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
+    return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
 
 
 def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:

@@ -170,8 +170,8 @@ class Folder(Store):
         _make_folder(target.parent)
         move(local, target)
 
-    def _failure(self, what: str, name: str, error: OSError) -> UsageError:
-        return UsageError(f"'{self.root}/{name}' cannot be {what} ({error.strerror or error}).")
+    def _failure(self, verb: str, name: str, error: OSError) -> UsageError:
+        return UsageError(f"'{self.root}/{name}' cannot be {verb} ({error.strerror or error}).")
 
 
 def _list_files(folder: Path) -> Iterator[str]:

@@ -100,10 +100,10 @@ class Graph(Protocol):
         """Return a model of some nodes.
 
         Args:
-            nodes: Their numbers.
-            outputs: Names of values; they become its outputs.
-            inputs: The values that the nodes read and none of them writes: they become its inputs.
-            constants: More of these values: they become constants.
+            nodes: The numbers of the nodes.
+            outputs: The names of the values that become outputs.
+            inputs: Values that the nodes read and other nodes or the caller compute. They become inputs.
+            constants: Further such values, which become constants.
             has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
         """
         ...
@@ -128,7 +128,7 @@ class Graph(Protocol):
         """Read inputs and outputs that were recorded, in the layout of onnx's backend tests.
 
         Raises:
-            UsageError: The folder holds none for this model.
+            UsageError: The folder holds no data set for this model.
         """
         ...
 
@@ -136,8 +136,8 @@ class Graph(Protocol):
         """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
 
         Args:
-            node: Its number.
-            values: The values that it reads.
+            node: The number of the node.
+            values: The values that the node reads.
             run: Runs a model on the good side, which computes what the next iteration reads.
         """
         ...

@@ -121,10 +121,10 @@ class Pair:
         counts = Counter(matched[name][1] for name in names if name in matched)
         listed = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         notes: tuple[str, ...] = (f"of {len(names)} values of the second model were matched: {listed or 'none'}",)
-        found = self._locate(runs[0], matched, outputs)
-        if found is None:
+        located = self._locate(runs[0], matched, outputs)
+        if located is None:
             return None, None, "", notes
-        case, right, expected = found
+        case, right, expected = located
         counterpart = ", ".join(map(str, right.nodes)) or "an input or a constant"
         return (*self._enter(case, right, expected), counterpart, notes)
 
@@ -145,9 +145,9 @@ class Pair:
                 )
                 names = dict(theirs_and_ours)
                 inner = Pair(first.graph, second.graph, self.sides, names, self.tolerance)
-                found = inner._locate(first.inputs, inner._match([first.inputs]), second.graph.outputs)
-                if found is not None:
-                    deeper, values = inner._enter(*found)
+                located = inner._locate(first.inputs, inner._match([first.inputs]), second.graph.outputs)
+                if located is not None:
+                    deeper, values = inner._enter(*located)
                     scope = (f"{case.culprit}, {second.title}", *deeper.scope)
                     return replace(deeper, scope=scope, holder=case.culprit), values
         return case, expected
@@ -206,8 +206,8 @@ class Pair:
             if not numbers or arrays is None:
                 continue
             given = {name: arrays[same.get(name, name)] for name in boundary}
-            case = _cut(self.second, numbers, target, given)
-            right = _cut(self.first, origin, counterpart, {name: arrays[name] for name in needed})
+            case = _make_fixed_case(self.second, numbers, target, given)
+            right = _make_fixed_case(self.first, origin, counterpart, {name: arrays[name] for name in needed})
             failure = self._failure_of(case, arrays[counterpart])
             if failure is not None:
                 return replace(case, failure=failure), right, {target: arrays[counterpart]}
@@ -266,7 +266,7 @@ def _walk(graph: Graph, targets: Sequence[str], known: Collection[str]) -> tuple
     return sorted(numbers), list(boundary)
 
 
-def _cut(graph: Graph, numbers: Sequence[int], output: str, given: Mapping[str, Array]) -> Case:
-    failure = Failure("values", output, "it differs")
+def _make_fixed_case(graph: Graph, numbers: Sequence[int], output: str, given: Mapping[str, Array]) -> Case:
+    failure = Failure("values", output, "it differs")  # a placeholder until the case has run
     case = make_case(graph, numbers, [output], given, failure, find_static_values(graph))
     return replace(case, has_fixed_shapes=True)

@@ -249,8 +249,8 @@ class Search:
         best = self.best
         assert best is not None
         if len(best.numbers) > 1:
-            every = tuple(name for node in best.nodes for name in node.writes)
-            self.best = replace(best, is_fusion=self._failure_of(replace(best, outputs=every)) is None)
+            written = tuple(name for node in best.nodes for name in node.writes)
+            self.best = replace(best, is_fusion=self._failure_of(replace(best, outputs=written)) is None)
 
     def _enter_body(self) -> None:
         """Search a body of control flow, if one fails on the inputs that the good side hands to it."""
@@ -265,10 +265,10 @@ class Search:
                 failure = inner.fail_as_whole()
                 if failure is None:
                     continue
-                found = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
-                if found is not None:
-                    scope = (f"{best.culprit}, {body.title}", *found.scope)
-                    self.best = replace(found, scope=scope, holder=best.culprit)
+                deeper = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
+                if deeper is not None:
+                    scope = (f"{best.culprit}, {body.title}", *deeper.scope)
+                    self.best = replace(deeper, scope=scope, holder=best.culprit)
                 return
         except RunFailed:  # the good side runs the body only within its node
             return

@@ -50,17 +50,17 @@ class Budget:
     _start: float = field(default_factory=time.monotonic)
 
     def left(self) -> float | None:
-        """Return the seconds that are left; None for no limit.
+        """Return the remaining seconds; None for no limit.
 
         Raises:
             BudgetSpent: No time is left.
         """
         if self.seconds is None:
             return None
-        left = self._start + self.seconds - time.monotonic()
-        if left <= 0:
+        remaining = self._start + self.seconds - time.monotonic()
+        if remaining <= 0:
             raise BudgetSpent(f"the search was ended after {self.seconds:g} s")
-        return left
+        return remaining
 
 
 @dataclass(frozen=True)

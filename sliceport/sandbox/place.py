@@ -67,7 +67,7 @@ def fill_folder(
             raise UsageError(f"output '{target}' holds {foreign!r}, which is not overwritten; move it elsewhere.")
     with _beside(target) as beside:
         fill(beside)
-        _put(Placement(beside, ((beside, target),)))
+        _rename_or_defer(Placement(beside, ((beside, target),)))
 
 
 def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
@@ -112,7 +112,7 @@ def write_files(
     with _beside(files[-1]) as beside:
         write(beside)
         if accept(beside):
-            _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
+            _rename_or_defer(Placement(beside, tuple((beside / file.name, file) for file in files)))
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
@@ -231,7 +231,7 @@ class Placement:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def _put(placement: Placement) -> None:
+def _rename_or_defer(placement: Placement) -> None:
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:

@@ -56,7 +56,7 @@ class HostBackend(ABC):
         """Return how programs of an installation are run, for `status`."""
         return {}
 
-    def recipe(self) -> str:
+    def hash_recipe(self) -> str:
         """Return a hash of all that decides what an installation consists of."""
         digest = hashlib.sha256(f"{PACKAGE}=={VERSION} {_OPTIONS} {self._ingredients()}".encode())
         for name in self.sources:

@@ -31,7 +31,7 @@ def backend() -> HostBackend:
 
 def folder() -> Path:
     """Return the folder of the installation; every recipe has its own."""
-    return user_cache() / f"{_PREFIX}-{backend().recipe()}"
+    return user_cache() / f"{_PREFIX}-{backend().hash_recipe()}"
 
 
 def other_folders() -> list[Path]:

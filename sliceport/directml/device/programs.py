@@ -15,12 +15,12 @@ def source(name: str) -> Path:
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
-def run(words: Sequence[str], what: str, folder: Path | None = None, timeout: float | None = None) -> str:
+def run(words: Sequence[str], name: str, folder: Path | None = None, timeout: float | None = None) -> str:
     """Run a program to its end and return its standard output.
 
     Args:
         words: The command.
-        what: Name of the program in messages.
+        name: Name of the program in messages.
         folder: Its working directory.
         timeout: Time limit in seconds.
 
@@ -39,10 +39,10 @@ def run(words: Sequence[str], what: str, folder: Path | None = None, timeout: fl
             timeout=timeout,
         )
     except subprocess.TimeoutExpired:
-        raise DeviceError(f"{what} did not end within {timeout:g} s.") from None
+        raise DeviceError(f"{name} did not end within {timeout:g} s.") from None
     except OSError as error:
-        raise DeviceError(f"{what} cannot be started ({error.strerror}).") from None
+        raise DeviceError(f"{name} cannot be started ({error.strerror}).") from None
     if done.returncode:
         last = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise DeviceError(f"{what} failed with exit code {done.returncode} ({last}).")
+        raise DeviceError(f"{name} failed with exit code {done.returncode} ({last}).")
     return done.stdout

@@ -220,7 +220,7 @@ def test_large_attributes_do_not_move_into_the_model(
 ) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.setattr(io, "_MAX_EMBEDDED", 8)
-    with pytest.raises(ModelError, match="16 bytes of attributes or graphs of functions are in other files"):
+    with pytest.raises(ModelError, match="16 bytes of external data in attributes or functions would"):
         io.write_model(read_model(path), tmp_path / "other" / "o.onnx")
     monkeypatch.setattr(io, "_MAX_EMBEDDED", 16)
     io.write_model(read_model(path), tmp_path / "other" / "o.onnx")

@@ -305,7 +305,7 @@ class TestDeadlyModels:
             ("segfault", "crash", f"its process {SEGFAULTED}."),
             ("exit", "crash", "its process ended with exit code 3."),
             ("end", "crash", "its process ended with exit code 0."),
-            ("bad_alloc", "memory", "it allocates more memory than the 2147483648 bytes that it may."),
+            ("bad_alloc", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("refuse", "error", "it is refused."),
             (
                 "raise",
@@ -372,7 +372,7 @@ class TestDeadlyModels:
         done = do(job, file)
         assert (done.verdict, done.message) == (
             "memory",
-            "it allocates more memory than the 2147483648 bytes that it may.",
+            "it allocates more memory than its limit of 2147483648 bytes.",
         )
         assert do(job, file).cached
         more = do(replace(job, memory=2**34), file)

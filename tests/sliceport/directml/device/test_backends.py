@@ -99,13 +99,13 @@ def test_another_recipe_has_another_folder_and_the_old_one_is_named(
 
 @pytest.mark.parametrize("changed", ["host.cpp", "native_vkd3d.h", "inside.sh", "files.txt"])
 def test_the_recipe_covers_the_sources(changed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = WineRoot().recipe()
+    before = WineRoot().hash_recipe()
     (tmp_path / changed).write_text("changed")
     original = programs.source
     monkeypatch.setattr(
         "sliceport.directml.device.backend.source", lambda name: tmp_path / name if name == changed else original(name)
     )
-    assert WineRoot().recipe() != before
+    assert WineRoot().hash_recipe() != before
 
 
 @POSIX
