@@ -20,6 +20,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import sliceport
+
 SIZES = (1000, 8000, 64000)
 ONCE = 64000
 """onnxruntime's session takes minutes for so many."""
@@ -87,7 +89,7 @@ def seconds(work: Callable[[], object]) -> tuple[float, float]:
 
 def peak_mib(path: Path) -> float:
     """Peak resident memory of a process that lowers a model, in MiB."""
-    code = "import sys, onnx_ops; p = onnx_ops.lower(sys.argv[1]); assert not p.summary['refused']"
+    code = "import sys, sliceport; p = sliceport.lower(sys.argv[1]); assert not p.summary['refused']"
     code += "; print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
     return int(done.stdout) / 1024  # not ru_maxrss: a child starts with its parent's
@@ -99,8 +101,6 @@ def main() -> None:
     repeat = parser.parse_args().repeat
 
     import onnxruntime as ort
-
-    import onnx_ops
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -114,14 +114,14 @@ def main() -> None:
             path.write_bytes(slices(count, alike=alike).SerializeToString())
             ours, theirs = [], []
             for _ in range(1 if count >= ONCE else repeat):
-                ours.append(seconds(lambda: onnx_ops.lower(path)))  # noqa: B023
+                ours.append(seconds(lambda: sliceport.lower(path)))  # noqa: B023
                 theirs.append(seconds(lambda: ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])))  # noqa: B023
             (a, _), (b, _), kinds = min(ours), min(theirs), "" if alike else "   no two alike"
             processor = min(used for _, used in ours)
             each = f"{a / b:5.2f}  {processor / count * 1e6:19.1f}  {peak_mib(path):8.0f}{kinds}"
             print(f"{count:6d}  {a:7.3f}  {b:9.3f}  {each}", flush=True)
         path = external(folder, 2 * 2**30)
-        passed, _ = seconds(lambda: onnx_ops.lower(path))
+        passed, _ = seconds(lambda: sliceport.lower(path))
         print(f"2 GiB of external weights: peak {peak_mib(path):.0f} MiB, {passed:.3f} s")
         (folder / "weights.bin").unlink()
         print(f"the same, its data file missing: peak {peak_mib(path):.0f} MiB")

@@ -11,14 +11,13 @@ from sliceport import __version__
 from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
-    from onnx_ops.lowering import lower
     from sliceport.directml.program import Program
 
-__all__ = ["Program", "__version__", "lower"]
+__all__ = ["Program", "__version__"]
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
     __getattr__, __dir__ = lazy(
         __name__,
-        {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"},
+        {"Program": "sliceport.directml.program"},
         defined=("__version__",),
     )

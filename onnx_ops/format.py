@@ -76,11 +76,12 @@ class ONNX:
             runtime = replace(runtime, detail=f"{runtime.detail}: {providers}")
         yield runtime
 
-    def declared_shapes(self, model: Path) -> DeclaredShapes:
+    def declared_shapes(self, model: Any) -> DeclaredShapes:
         """Return the declared shapes of inputs; see `onnx_ops.model.declared.declared_shapes`."""
-        from onnx_ops.model.declared import declared_shapes
+        from onnx_ops.model.declared import declared_in, declared_shapes
+        from onnx_ops.model.read import read_any
 
-        return declared_shapes(model)
+        return declared_shapes(model) if is_path(model) else declared_in(read_any(model).proto.graph)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """Return the external data files; see `onnx_ops.model.declared.files_beside`."""
@@ -95,7 +96,7 @@ class ONNX:
         return node_ids(model)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower a model; see `onnx_ops.lower`."""
+        """Lower a model; see `onnx_ops.lowering.lower`."""
         from onnx_ops.lowering import lower
 
         return lower(model, **options)
@@ -107,8 +108,8 @@ class ONNX:
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
-        """Compare executors on a model; see `onnx_ops.verify.compare`."""
-        from onnx_ops.verify import compare
+        """Compare executors on a model; see `onnx_ops.verify.run.compare`."""
+        from onnx_ops.verify.run import compare
 
         return compare(model, **options)
 
@@ -118,7 +119,7 @@ class ONNX:
 
         return run_model(model, against=against, **options)
 
-    def open_graph(self, model: Path) -> OnnxGraph:
+    def open_graph(self, model: Any) -> OnnxGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
         from onnx_ops.model.io import from_proto
         from onnx_ops.verify.onnx_graph import OnnxGraph

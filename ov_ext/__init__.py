@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from ov_ext.backends import Backend, backend
     from ov_ext.files import read_model, write_model
     from ov_ext.frontend import onnx_extensions
-    from ov_ext.hardening import harden
-    from ov_ext.lowering import lower
     from ov_ext.operators import Slice, StridedSlice
     from ov_ext.passes import use_builtin_ops, use_custom_ops
     from ov_ext.registration import register
@@ -21,8 +19,6 @@ __all__ = [
     "Slice",
     "StridedSlice",
     "backend",
-    "harden",
-    "lower",
     "onnx_extensions",
     "read_model",
     "register",
@@ -36,8 +32,6 @@ _HOME = {
     "Slice": "operators",
     "StridedSlice": "operators",
     "backend": "backends",
-    "harden": "hardening",
-    "lower": "lowering",
     "onnx_extensions": "frontend",
     "read_model": "files",
     "register": "registration",

@@ -69,8 +69,12 @@ class OpenVINO:
 
             yield diagnose_native()
 
-    def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """Read the input shapes by `ov_ext.ir_shapes.read_declared_shapes`, which needs no openvino."""
+    def declared_shapes(self, model: Any) -> DeclaredShapes:
+        """Read the input shapes of a file, which needs no openvino, or of an object."""
+        if not is_path(model):
+            from ov_ext.read import input_dims
+
+            return input_dims(model)
         from ov_ext.ir_shapes import read_declared_shapes
 
         return read_declared_shapes(model)
@@ -80,8 +84,8 @@ class OpenVINO:
         return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower a model; see `ov_ext.lower`."""
-        from ov_ext import lower
+        """Lower a model; see `ov_ext.lowering.lower`."""
+        from ov_ext.lowering import lower
 
         return lower(model, **options)
 
@@ -108,12 +112,12 @@ class OpenVINO:
             seed=options.get("seed", 0),
         )
 
-    def open_graph(self, model: Path) -> OpenVINOGraph:
+    def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
-        from ov_ext import read_model
+        from ov_ext.files import read_with_shapes
         from ov_ext.ov_graph import OpenVINOGraph
 
-        return OpenVINOGraph(read_model(model))
+        return OpenVINOGraph(read_with_shapes(model))
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
         """Refuse: DirectML does not run IR.

@@ -15,7 +15,7 @@ _MAX_SIZE = 2**31 - 1
 
 
 def read_declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
-    """Read the shapes of a model's inputs, by the names that `ov_ext.lower` takes.
+    """Read the shapes of a model's inputs, by the names that `sliceport.lower` takes.
 
     IR files have no symbols: a size is a number, bounds, or open.
 

@@ -139,14 +139,18 @@ def _is_constant(node: ov.Node, is_constant: dict[int, bool]) -> bool:
     return is_constant[node.get_instance_id()]
 
 
+def input_dims(model: ov.Model) -> dict[str, list[int | None] | None]:
+    """Return the sizes of each input by name: None for an open size, and for an open rank."""
+    shapes = {name_of(value): value.get_partial_shape() for value in model.inputs}
+    return {
+        name: [None if dim.is_dynamic else dim.get_length() for dim in shape] if shape.rank.is_static else None
+        for name, shape in shapes.items()
+    }
+
+
 def _shapes_hint(model: ov.Model) -> str:
     """Return the end of a message with an example of input shapes, as the command line takes them."""
-    shapes: dict[str, list[int | None] | None] = {}
-    for value in model.inputs:
-        shape = value.get_partial_shape()
-        if shape.is_dynamic:
-            dims = [None if d.is_dynamic else d.get_length() for d in shape] if shape.rank.is_static else None
-            shapes[name_of(value)] = dims
+    shapes = {name: dims for name, dims in input_dims(model).items() if dims is None or None in dims}
     return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 

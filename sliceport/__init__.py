@@ -15,6 +15,7 @@ from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
     from sliceport.api import check, compare, harden, lower, rewrite
+    from sliceport.diffing.diff import diff
     from sliceport.errors import (
         DynamicSlice,
         InvalidDescriptor,
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "check",
     "compare",
+    "diff",
     "harden",
     "lower",
     "rewrite",
@@ -52,6 +54,7 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any 
     __getattr__, __dir__ = lazy(
         __name__,
         dict.fromkeys(("check", "compare", "harden", "lower", "rewrite"), "sliceport.api")
+        | {"diff": "sliceport.diffing.diff"}
         | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
         defined=("__version__",),
     )

@@ -213,7 +213,7 @@ class Format(Protocol):
 class DeclaresShapes(Protocol):
     """A format with an optional method that reads the shapes of a model's inputs, but not its weights."""
 
-    def declared_shapes(self, model: Path) -> DeclaredShapes:
+    def declared_shapes(self, model: Any) -> DeclaredShapes:
         """Return the shapes of the inputs that a caller has to pass, in the model's order.
 
         Raises:

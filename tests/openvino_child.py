@@ -25,6 +25,7 @@ from openvino_models import MASKS, fixed, make, pack, parameter, unpack
 
 import ov_ext
 from ov_ext.checking import check
+from ov_ext.hardening import harden
 
 
 def first_of(element: ov.Type) -> int:
@@ -92,7 +93,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if not case.get("harden"):
         return answer(case, model, data, arrays)
     checked = [finding.defect.id for finding in check(model, {}).nodes]
-    changes = ov_ext.harden(model).changes
+    changes = harden(model).changes
     found = [defect.id for change in changes for defect in change.defects]
     return {
         **answer(case, model, data, arrays),

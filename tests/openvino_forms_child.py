@@ -21,7 +21,9 @@ from openvino import opset1, opset8, passes
 from openvino_models import MASKS, pack, partial_shape, unpack
 
 import ov_ext
+import sliceport
 from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.hardening import harden
 from sliceport.errors import SliceportError
 from sliceport.slicing.node import Resolved
 
@@ -151,7 +153,7 @@ def run(case: dict[str, Any], form: str, engine: str) -> dict[str, Any]:
 
 def lowered(case: dict[str, Any]) -> dict[str, Any]:
     """Return the elements that lowering selects."""
-    (node,) = ov_ext.lower(Built(case, folding=False).model).nodes
+    (node,) = sliceport.lower(Built(case, folding=False).model).nodes
     if not isinstance(node.node, Resolved):
         return {"refused": node.reason.code if node.reason else node.verdict}
     region = node.node.cuts[0].region
@@ -200,7 +202,7 @@ def apply(built: Built, form: str) -> dict[str, Any]:
         ov_ext.use_custom_ops(built.model)
     if form != "hardened":
         return {}
-    changes = ov_ext.harden(built.model).changes
+    changes = harden(built.model).changes
     return {
         "forms": [change.replacement for change in changes],
         "defects": [defect.id for change in changes for defect in change.defects],

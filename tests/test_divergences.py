@@ -27,8 +27,10 @@ from running import as_arrays, as_bytes, run_node
 
 import onnx_ops
 import ov_ext
+import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import harden_for_directml, rewrite
+from onnx_ops.passes import rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from sliceport.defects import table
 from sliceport.defects.cases import OnnxCase, OpenVINOCase
 from sliceport.defects.defect import (
@@ -250,7 +252,7 @@ class TestOnnx:
         _, example = examples_of(OnnxCase)[name]
         data = data_of(example)
         model = model_of(example)
-        nodes = onnx_ops.lower(model, input_shapes={"x": data.shape}).nodes
+        nodes = sliceport.lower(model, input_shapes={"x": data.shape}).nodes
         if isinstance(example.right, Fails):
             assert [node.reason.code for node in nodes if node.reason is not None] == ["invalid"]
             return

@@ -3,7 +3,7 @@
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.harden_directml import HARDEN_DIRECTML, harden_for_directml
+from onnx_ops.passes.harden_directml import HARDEN_DIRECTML
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
@@ -42,7 +42,6 @@ __all__ = [
     "SplitForDirectMLPass",
     "SplitOfPartPass",
     "SplitToSlicePass",
-    "harden_for_directml",
     "rewrite",
     "simplify",
 ]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -15,7 +16,7 @@ from onnx_ops.model.io import to_ir
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.read import CheckedModel, describe_cause, file_named, read_checked
+from onnx_ops.model.read import CheckedModel, describe_cause, file_named, read_any, read_checked
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
@@ -88,31 +89,31 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     return Runnable(proto, model, checked.base_dir)
 
 
-def read_complete_model(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> Runnable:
+def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
     """Read a model with its weights in it, functions inlined and every node named.
 
     Args:
-        path: The file.
+        model: See `read_any`.
         data_folder: The folder of its external data files, if that is not the file's own.
 
     Raises:
         ModelError: The model or its data cannot be read, or it is too large.
     """
-    checked = read_checked(path, data_folder)
-    with file_named(path):
+    checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
+    with file_named(checked.path):
         if checked.proto.ByteSize() + count_external_bytes(checked.proto) > _MAX_BYTES:
             raise ModelError("with its weights it is larger than 2 GiB, which a process cannot be handed.")
         try:
             onnx.external_data_helper.load_external_data_for_model(checked.proto, checked.base_dir)
         except Exception as error:  # onnx checks paths and sizes with errors of its own
             raise ModelError(f"its weights cannot be read ({describe_cause(error)}).") from None
-    model = to_ir(checked)
-    inline_functions(model)
-    name_left_out_outputs(model)
-    for node in all_nodes(model.graph):
+    complete = to_ir(checked)
+    inline_functions(complete)
+    name_left_out_outputs(complete)
+    for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(model)
-    return Runnable(ir.serde.serialize_model(model), model)
+    embed_function(complete)
+    return Runnable(ir.serde.serialize_model(complete), complete)
 
 
 def _leaves_out_parts(node: onnx.NodeProto) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
+from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import (
     EXACT,
     Failure,
@@ -28,7 +28,7 @@ from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side, read_si
 from sliceport.engines.engine import NamesCause, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
-from sliceport.formats import DeclaresShapes, InputShapes, Path, format_of
+from sliceport.formats import DeclaresShapes, InputShapes, format_of
 from sliceport.open_shapes import choose_sizes
 from sliceport.wording import example_shapes, spell
 
@@ -45,8 +45,8 @@ DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 
 
 def diff(
-    model: Path,
-    other: Path | None = None,
+    model: Any,
+    other: Any = None,
     *,
     on: str | None = None,
     against: str | None = None,
@@ -61,8 +61,8 @@ def diff(
     """Run a model on two engines, or two models, and compare the outputs; find the first node that differs.
 
     Args:
-        model: The model's file.
-        other: A second model, which should compute the same, such as the model after an optimizer.
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        other: A second model that should compute the same, such as the model after an optimizer.
         on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, the
             engine of the first one.
         against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
@@ -81,7 +81,6 @@ def diff(
         ModelError: A model cannot be read, or neither engine runs it.
         MissingExtra: A package is not installed.
     """
-    check_path(model, "model")
     spent = Budget(budget)
     first = open_graph(model)
     second = first if other is None else open_graph(other)
@@ -101,7 +100,7 @@ def diff(
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
 
 
-def _choose_open_shapes(model: Path, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
+def _choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs with open shapes that have none.
 
     Raises:
@@ -131,8 +130,8 @@ def _choose_open_shapes(model: Path, given: InputShapes, size: int | str | None)
     return chosen
 
 
-def open_graph(model: Path) -> Graph:
-    """Read a model's file as a graph.
+def open_graph(model: Any) -> Graph:
+    """Read a model as a graph.
 
     Raises:
         UsageError: No format takes the file, or its format takes no part.

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sliceport.engines.engine import Value, WholeModel
-from sliceport.formats import InputShapes, Path
+from sliceport.formats import InputShapes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -161,8 +161,8 @@ class Graph(Protocol):
 class Diffable(Protocol):
     """A format with an optional method that opens models for `diff`."""
 
-    def open_graph(self, model: Path) -> Graph:
-        """Read a model's file.
+    def open_graph(self, model: Any) -> Graph:
+        """Read a model, a file or an object.
 
         Raises:
             ModelError: The model cannot be read.

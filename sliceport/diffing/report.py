@@ -10,6 +10,7 @@ from sliceport.diffing.difference import Failure, OutputDiff
 from sliceport.diffing.search import Case
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel
+from sliceport.html_table import html_table
 
 if TYPE_CHECKING:
     from sliceport.defects.defect import Defect
@@ -121,6 +122,15 @@ class DiffReport:
     def is_equal(self) -> bool:
         """Whether all outputs are equal or close."""
         return self.failure is None
+
+    def __repr__(self) -> str:
+        return f"<DiffReport: {self.on} against {self.against}: {'equal' if self.is_equal else 'different'}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
+        sentences = [*(self.part.sentences if self.part is not None else ()), *self.notes]
+        columns = ("output", "elements", "shape", "result", "detail")
+        return html_table(repr(self)[1:-1], columns, rows) + html_table("", ("findings",), [[s] for s in sentences])
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

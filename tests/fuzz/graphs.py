@@ -36,8 +36,9 @@ from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import MARK
-from onnx_ops.passes import PASSES, harden_for_directml, rewrite, simplify
+from onnx_ops.passes import PASSES, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM, OPTIMIZERS
 
 from . import drawing

@@ -20,7 +20,7 @@ import oracle
 from onnx import TensorProto, helper
 from running import run_node
 
-import onnx_ops
+import sliceport
 from onnx_ops import strided_slice_op
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.io import from_proto
@@ -380,7 +380,7 @@ Expected = list[oracle.Array] | None
 
 def check_lowering(case: Case, model: onnx.ModelProto, expected: Expected) -> str | None:
     """Whether the node is lowered to what moves the right bits, or refused for a reason that holds."""
-    program = onnx_ops.lower(
+    program = sliceport.lower(
         model,
         input_shapes={"x": case["shape"]} if case["open"] and not case["constant"] else None,
         feature_level=case["level"],

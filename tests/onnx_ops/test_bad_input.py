@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto
 from onnx_models import parse
 
-import onnx_ops
+import sliceport
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
@@ -95,7 +95,7 @@ class TestGraphs:
 
     def test_unsorted_graphs_are_sorted(self) -> None:
         text = "(float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (h) h = Relu (x) }"
-        assert onnx_ops.lower(parse(text, 13)).summary["lowered"] == 1
+        assert sliceport.lower(parse(text, 13)).summary["lowered"] == 1
 
     def test_negative_dimensions_of_an_input_are_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from forked import run
 from onnx_models import parse, save
 from running import as_arrays
 
-import onnx_ops
+import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.prepare import name_left_out_outputs
 from onnx_ops.model.walk import every_node
@@ -41,7 +41,7 @@ def test_a_node_after_a_left_out_part_has_the_size_of_a_part(outputs: list[str])
         y = Slice (negative, starts, ends)"""
     model = parse(f"(float[6] x) => (float[n] y) <int64[1] starts = {{0}}, int64[1] ends = {{99}}> {{ {nodes} }}", 13)
     onnx.checker.check_model(model, full_check=True)
-    cut, crop = onnx_ops.lower(model).nodes
+    cut, crop = sliceport.lower(model).nodes
     size = 6 // len(outputs)
     assert [c.region.output_shape for c in cut.resolved.cuts] == [(size,)] * len(outputs)
     assert crop.resolved.cuts[0].region.input_shape == (size,)

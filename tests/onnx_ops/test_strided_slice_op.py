@@ -22,11 +22,11 @@ from platforms import needs_custom_inference
 from running import as_arrays
 from strategies import shapes, strided_slice_specs
 
-import onnx_ops
+import sliceport
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
-from onnx_ops.verify import compare
+from onnx_ops.verify.run import compare
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, as_slice
@@ -230,7 +230,7 @@ def test_models_with_the_operator_are_lowered_and_compared(
     proto = model(spec, [3, 4, 5], after=after)
     path = tmp_path / "m.onnx"
     onnx.save(embedded(proto) if with_function else proto, path)
-    strided, after_it = onnx_ops.lower(path).nodes
+    strided, after_it = sliceport.lower(path).nodes
     assert (strided.node.op_type, strided.node.domain, strided.verdict) == ("StridedSlice", "ov_ext", "lowered")
     assert strided.resolved.cuts[0].region.output_shape == (3, 1, 3)
     assert after_it.verdict == "lowered"

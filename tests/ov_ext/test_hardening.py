@@ -11,7 +11,7 @@ import pytest
 from openvino import opset1, opset8
 from openvino_models import MASKS, constant, if_model, make, one_slice, parameter
 
-import ov_ext
+from ov_ext.hardening import harden
 
 CORE = ov.Core()
 
@@ -31,7 +31,7 @@ def test_nodes_that_are_right_stay_as_they_are() -> None:
     node = make("StridedSlice", [first, *map(constant, ([-1], [0], [-1]))], {"end_mask": [1]}, ours=False)
     model = ov.Model([node], [source], "m")
     before = [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()]
-    report = ov_ext.harden(model)
+    report = harden(model)
     assert (report.nodes, report.changes) == (2, ())
     assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
 
@@ -41,7 +41,7 @@ def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     node = model.get_results()[0].input_value(0).get_node()
     node.output(0).get_tensor().set_names({"row:0"})
     node.get_rt_info()["mark"] = "here"
-    report = ov_ext.harden(model)
+    report = harden(model)
     (change,) = report.changes
     defects = [{"id": "new axis and shrink with entries left out", "reason": change.defects[0].reason}]
     expected = {"node": "row", "op": "StridedSlice", "replacement": "StridedSlice", "defects": defects}
@@ -53,14 +53,14 @@ def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     assert op.get_rt_info()["mark"] == "here"
     assert model.output("row:0").get_partial_shape() == ov.PartialShape([1, 3])
     assert CORE.compile_model(model, "CPU")([np.arange(6, dtype=np.float32).reshape(2, 3)])[0].tolist() == [[3, 4, 5]]
-    assert ov_ext.harden(model).changes == ()
+    assert harden(model).changes == ()
 
 
 def test_bodies_are_hardened() -> None:
     model = if_model(
         [2, 3], lambda inner, _: make("StridedSlice", [inner, *map(constant, ROW)], NEW_AND_SHRINK, ours=False)
     )
-    report = ov_ext.harden(model)
+    report = harden(model)
     assert report.nodes == len(report.changes) == 2
     got = CORE.compile_model(model, "CPU")([np.array(True), np.arange(6, dtype=np.float32).reshape(2, 3)])[0]
     assert got.tolist() == [[3, 4, 5]]
@@ -84,7 +84,7 @@ RANDOM = np.random.default_rng(0).integers(1, 100, 65_537, np.int8)
 )
 def test_long_axes_are_computed_right(shape: tuple[int, ...], indices: tuple[list[int], ...], form: str | None) -> None:
     model = one_slice("Slice", shape, indices, element="i8")
-    report = ov_ext.harden(model)
+    report = harden(model)
     assert [change.replacement for change in report.changes] == ([] if form is None else [form])
     assert report.needs_extension == model.has_rt_info(["sliceport", "note"]) == (form == "ov_ext.Slice")
     data = np.resize(RANDOM, shape)
@@ -99,7 +99,7 @@ def test_shrink_at_run_time_beside_other_slices_is_hardened() -> None:
     masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}
     node = make("StridedSlice", [*params, constant([-1, 1, 1])], masks, ours=False)
     model = ov.Model([node], params, "m")
-    assert [change.replacement for change in ov_ext.harden(model).changes] == ["Slice + StridedSlice"]
+    assert [change.replacement for change in harden(model).changes] == ["Slice + StridedSlice"]
     data = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     compiled = CORE.compile_model(model, "CPU")
     for begin in (1, -1, 2):
@@ -110,7 +110,7 @@ def test_shrink_at_run_time_beside_other_slices_is_hardened() -> None:
 @pytest.mark.parametrize("element", ["string", "u4", "bf16", "boolean"])
 def test_empty_output_of_any_type_becomes_a_constant(element: str) -> None:
     model = one_slice("Slice", [4], ([2], [2], [-(2**31)], [0]), element=element)
-    (change,) = ov_ext.harden(model).changes
+    (change,) = harden(model).changes
     assert change.replacement == ("ov_ext.Slice" if element == "string" else "Constant")
     assert model.output(0).get_shape() == ov.Shape([0])
 
@@ -122,7 +122,7 @@ def test_invalid_node_is_left_and_reported() -> None:
     node = make("Slice", [source, *floats, constant([0])], ours=False)
     node.set_friendly_name("cut")
     model = ov.Model([node], [source], "m")
-    report = ov_ext.harden(model)
+    report = harden(model)
     assert [node.node for node in report.invalid] == ["cut"]
     assert "Slice8 'cut': start must hold integers, got nf4" in str(report)
     assert not report.is_complete
@@ -139,7 +139,7 @@ def test_constant_of_half_bytes_is_folded_by_unsigned_indices_beyond_63_bits(
     data = ov.op.Constant(ov.Type.i4, ov.Shape([5]), [0, 1, 2, 3, 4])
     rest = [opset8.constant(np.array(values, np.uint64)) for values in indices]
     model = ov.Model([make(op, [data, *rest], ours=False)], [], "m")
-    ov_ext.harden(model)
+    harden(model)
     (result,) = model.get_results()
     made = result.input_value(0).get_node()
     assert made.get_type_name() == "Constant"
@@ -169,7 +169,7 @@ def test_defects_are_found_though_the_number_of_entries_is_open(
     length = max(map(len, masks.values()), default=0)
     node = opset1.strided_slice(*params, *(masks.get(name, [0] * length) for name in MASKS))
     model = ov.Model([node], params, "m")
-    (change,) = ov_ext.harden(model).changes
+    (change,) = harden(model).changes
     assert defect in [found.id for found in change.defects]
     data = np.arange(prod(shape), dtype=np.int32).reshape(shape)
     out = ov.Tensor(ov.Type.i32, ov.Shape([0]))
@@ -180,4 +180,4 @@ def test_defects_are_found_though_the_number_of_entries_is_open(
 def test_node_with_an_open_number_of_entries_and_no_defect_stays() -> None:
     params = [parameter([5, 3]), *(parameter([-1], "i64") for _ in range(3))]
     model = ov.Model([opset1.strided_slice(*params, [1, 0], [0, 1], [1, 0], [0, 0], [0, 0])], params, "m")
-    assert ov_ext.harden(model).changes == ()
+    assert harden(model).changes == ()

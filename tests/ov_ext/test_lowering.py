@@ -16,6 +16,7 @@ from openvino_models import constant, fixed, if_model, make, one_slice, paramete
 from running import as_bytes, run_node
 
 import ov_ext
+from ov_ext.lowering import lower
 from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.program import Program
@@ -53,7 +54,7 @@ def test_random_nodes_are_lowered_right(seed: int, ours: bool) -> None:
         built = Built(case, folding=False)
         if ours:
             ov_ext.use_custom_ops(built.model)
-        program = ov_ext.lower(built.model)
+        program = lower(built.model)
         if program.nodes[0].reason is None:
             (got,) = outputs_of(program, codes("i32", case["shape"]).astype(np.int32))
             assert {"shape": list(got.shape), "values": got.reshape(-1).tolist()} == expected(case), case
@@ -74,14 +75,14 @@ def test_splits_are_lowered_right(axis: int, lengths: list[int] | None) -> None:
     out = [ov.Tensor(ov.Type.u8, ov.Shape([0])) for _ in node.outputs()]
     model = model_of(node, source)
     assert model.evaluate(out, [ov.Tensor(data)])
-    got = outputs_of(ov_ext.lower(model), data)
+    got = outputs_of(lower(model), data)
     assert [(g.shape, g.tolist()) for g in got] == [(tuple(o.shape), o.data.tolist()) for o in out]
 
 
 def test_new_and_dropped_axes_need_no_operator() -> None:
     masks = {"shrink_axis_mask": [1], "ellipsis_mask": [0, 1], "new_axis_mask": [0, 0, 1]}
     model = one_slice("StridedSlice", [1, 4, 3], ([0, 0, 0], [1, 0, 0], [1, 1, 1]), masks)
-    (lowered,) = ov_ext.lower(model).nodes
+    (lowered,) = lower(model).nodes
     assert (lowered.verdict, lowered.calls) == ("alias", ())
     assert lowered.resolved.cuts[0].region.output_shape == (4, 3, 1)
 
@@ -92,7 +93,7 @@ def test_nodes_that_depend_on_shapes_alone_are_folded_or_resolved() -> None:
         make("Slice", [opset8.shape_of(source), *map(constant, ([1], [2], [1]))], ours=False), constant([2])
     )
     node = make("Slice", [source, constant([0]), half, constant([1]), constant([1])], ours=False)
-    first, second = ov_ext.lower(model_of(node, source)).nodes
+    first, second = lower(model_of(node, source)).nodes
     assert (first.verdict, second.verdict) == ("folded", "lowered")
     assert second.resolved.cuts[0].region.output_shape == (2, 3, 4)
 
@@ -102,37 +103,37 @@ def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known() -> 
     source.output(0).get_tensor().set_names({"x"})
     node = make("Slice", [source, at, constant([9]), constant([1]), constant([1])], ours=True)
     model = ov.Model([node], [source, at], "m")
-    (lowered,) = ov_ext.lower(model).nodes
+    (lowered,) = lower(model).nodes
     assert lowered.reason is not None
     assert lowered.reason.code == "missing_shape"
-    (lowered,) = ov_ext.lower(model, input_shapes={"x": (2, 4)}).nodes
+    (lowered,) = lower(model, input_shapes={"x": (2, 4)}).nodes
     assert lowered.reason is not None
     assert lowered.reason.code == "dynamic_parameter"
     assert "an index comes from Parameter" in lowered.reason.message
     with pytest.raises(UnsupportedSlice):
-        ov_ext.lower(model, strict=True)
+        lower(model, strict=True)
     assert model.input("x").get_partial_shape() == ov.PartialShape([-1, 4])
     with pytest.raises(UsageError, match=r"the model has no input 'z' to give a shape to; its inputs are 'x', "):
-        ov_ext.lower(model, input_shapes={"z": (1,)})
+        lower(model, input_shapes={"z": (1,)})
     with pytest.raises(UsageError, match=r"input 'x' is declared \[\?,4\], but its given shape is \[2, 5\]\."):
-        ov_ext.lower(model, input_shapes={"x": (2, 5)})
+        lower(model, input_shapes={"x": (2, 5)})
 
 
 def test_nodes_of_bodies_have_a_scope() -> None:
     model = if_model([4], lambda inner, _: make("Slice", [inner, *map(constant, ([1], [3], [1]))], ours=False))
-    program = ov_ext.lower(model)
+    program = lower(model)
     assert [n.node.scope for n in program.nodes] == [("choice.then_body",), ("choice.else_body",)]
     assert program.summary["lowered"] == 2
 
 
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8e4m3", "i64", "i8", "u64", "u16", "boolean"])
 def test_element_type_is_lowered(element: str) -> None:
-    assert ov_ext.lower(one_slice("Slice", [8], BACKWARD, element=element)).summary["lowered"] == 1
+    assert lower(one_slice("Slice", [8], BACKWARD, element=element)).summary["lowered"] == 1
 
 
 @pytest.mark.parametrize("element", ["string", "u1", "u3"])
 def test_element_type_that_directml_lacks_is_refused(element: str) -> None:
-    (node,) = ov_ext.lower(one_slice("Slice", [8], BACKWARD, element=element)).nodes
+    (node,) = lower(one_slice("Slice", [8], BACKWARD, element=element)).nodes
     assert node.reason is not None
     assert node.reason.code == "unsupported_type"
 
@@ -141,7 +142,7 @@ def test_directml_computes_what_is_selected(directml: device.Device) -> None:
     data = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     masks = {"begin_mask": [1], "end_mask": [1], "shrink_axis_mask": [0, 1], "new_axis_mask": [0, 0, 1]}
     indices = ([0, 1, 0, 1], [0, 2, 0, 4], [-1, 1, 1, 2])
-    (call,) = ov_ext.lower(one_slice("StridedSlice", [2, 3, 4, 5], indices, masks, ours=True)).calls
+    (call,) = lower(one_slice("StridedSlice", [2, 3, 4, 5], indices, masks, ours=True)).calls
     (got,) = directml.run(call.operator, as_bytes(data))
     assert np.frombuffer(got, np.float32)[: 2 * 2 * 5].tolist() == data[::-1, 1, 1:4:2].reshape(-1).tolist()
 
@@ -150,11 +151,11 @@ def test_directml_computes_what_is_selected(directml: device.Device) -> None:
 def test_nodes_of_exports_resolve_to_the_shape_that_openvino_infers(path: Path) -> None:
     if path.name in WITH_FUNCTIONS:
         with pytest.raises(ModelError, match="No conversion rule found"):
-            ov_ext.lower(path)
+            lower(path)
         return
     shapes = {e["file"]: e["input_shapes"] for e in json.loads((MODELS / "models.json").read_text())}
     model = ov_ext.read_model(path)
-    program = ov_ext.lower(model, input_shapes=shapes.get(path.name, {}))
+    program = lower(model, input_shapes=shapes.get(path.name, {}))
     assert {n.reason.code for n in program.nodes if n.reason} <= {
         "dynamic_parameter", "missing_shape", "unsupported_type", "rank_limit",
     }  # fmt: skip

@@ -14,16 +14,18 @@ import openvino as ov
 import pytest
 
 import ov_ext
+import sliceport
 from ov_ext.compare import compare
+from ov_ext.hardening import harden
 from ov_ext.openvino_lock import with_openvino_lock
 
 IR = Path(__file__).parents[2] / "models" / "rule_new_axis.xml"
 CALLS: dict[str, Callable[[ov.Model, Path], Any]] = {
     "read_model": lambda _, __: ov_ext.read_model(IR),
     "write_model": lambda model, out: ov_ext.write_model(model, out / "m.xml"),
-    "lower a file": lambda _, __: ov_ext.lower(IR),
-    "lower": lambda model, _: ov_ext.lower(model),
-    "harden": lambda model, _: ov_ext.harden(model),
+    "lower a file": lambda _, __: sliceport.lower(IR),
+    "lower": lambda model, _: sliceport.lower(model),
+    "harden": lambda model, _: harden(model),
     "compare": lambda _, __: compare(IR, executors=["ov_ext"]),
 }
 

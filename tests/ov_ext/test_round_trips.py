@@ -14,6 +14,7 @@ from openvino_backends import NATIVE, PYTHON, THERE, is_native, using
 from openvino_models import MASKS, constant, if_model, parameter
 
 import ov_ext
+from ov_ext.hardening import harden
 from ov_ext.passes import NOTE
 from ov_ext.slice import Slice as InPython
 
@@ -104,7 +105,7 @@ def test_models_name_the_source_of_our_operators_while_they_have_any() -> None:
     assert model.clone().has_rt_info(["sliceport", "note"])
     ov_ext.use_builtin_ops(model)
     assert not model.has_rt_info(["sliceport"])
-    assert not ov_ext.harden(model).needs_extension
+    assert not harden(model).needs_extension
     assert not model.has_rt_info(["sliceport"])
 
 

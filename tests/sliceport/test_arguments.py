@@ -15,10 +15,9 @@ import openvino as ov
 import pytest
 from openvino import opset8
 
-import onnx_ops
 import ov_ext
 import sliceport
-from onnx_ops.verify import compare as onnx_compare
+from onnx_ops.verify.run import compare as onnx_compare
 from onnx_ops.verify.run_model import run_model
 from onnx_ops.verify.verify import verify_rewriting
 from ov_ext.compare import compare as openvino_compare
@@ -68,9 +67,9 @@ def assert_refused(calls: Iterable[tuple[Call, Path]], message: str, **options: 
             call(model, **options)
 
 
-LOWER: list[Call] = [sliceport.lower, onnx_ops.lower]
+LOWER: list[Call] = [sliceport.lower]
 RUN: list[Call] = [sliceport.compare, onnx_compare, rewrite, harden, verify, run_model]
-OPENVINO: list[Call] = [sliceport.lower, ov_ext.lower, sliceport.compare, openvino_compare]
+OPENVINO: list[Call] = [sliceport.lower, sliceport.compare, openvino_compare]
 SIZES = [
     np.array([4, 6]),
     (np.int64(4), np.uint8(6)),
@@ -101,8 +100,7 @@ class TestSizesOfOtherLibraries:
         assert verify(onnx_file, input_shapes={"x": sizes}).is_equal
 
     def test_openvino_takes_the_sizes(self, sizes: Any, openvino_file: Path) -> None:
-        for lower in (sliceport.lower, ov_ext.lower):
-            assert lower(openvino_file, input_shapes={"x": sizes}).summary["lowered"] == 1
+        assert sliceport.lower(openvino_file, input_shapes={"x": sizes}).summary["lowered"] == 1
         for compare in (sliceport.compare, openvino_compare):
             report = compare(openvino_file, input_shapes={"x": sizes}, executors=["dml-emulator"])
             assert [one.status for one in report.comparisons] == ["equal"]
@@ -188,13 +186,6 @@ def test_objects_that_are_no_models(model: Any, message: str) -> None:
         sliceport.lower(model)
 
 
-@pytest.mark.parametrize("lower", [onnx_ops.lower, ov_ext.lower])
-@pytest.mark.parametrize("model", [None, 3, b"m.onnx", onnx.GraphProto()], ids=lambda each: type(each).__name__)
-def test_what_is_no_model_of_a_format(lower: Call, model: Any) -> None:
-    with pytest.raises(sliceport.UsageError, match=f"a model is a file's path.* got {type(model).__name__}"):
-        lower(model)
-
-
 @pytest.mark.parametrize(
     ("seed", "message"),
     [
@@ -207,7 +198,7 @@ def test_what_is_no_model_of_a_format(lower: Call, model: Any) -> None:
 )
 def test_wrong_seed_is_named(seed: Any, message: str, onnx_file: Path, openvino_file: Path) -> None:
     shapes = {"x": (4, 6)}
-    calls = [(call, onnx_file) for call in RUN] + [(call, openvino_file) for call in OPENVINO[2:]]
+    calls = [(call, onnx_file) for call in RUN] + [(call, openvino_file) for call in OPENVINO[1:]]
     assert_refused(calls, message, seed=seed, input_shapes=shapes)
 
 
@@ -263,7 +254,7 @@ def test_arrays_of_other_libraries(onnx_file: Path) -> None:
     ids=lambda each: repr(each)[:20],
 )
 def test_bad_layouts(layout: Any, message: str, option: str, onnx_file: Path, openvino_file: Path) -> None:
-    calls = [(each, onnx_file) for each in LOWER] + [(each, openvino_file) for each in OPENVINO[:2]]
+    calls = [(each, onnx_file) for each in LOWER] + [(each, openvino_file) for each in OPENVINO[:1]]
     assert_refused(calls, message, **{option: layout})
 
 
@@ -303,10 +294,10 @@ def run_alone(code: str, *words: str) -> str:
 def test_another_thread_may_be_importing_onnx_ir(onnx_file: Path) -> None:
     """The module that such a thread has put into `sys.modules` has no names yet."""
     code = """
-import sys, types, onnx, onnx_ops
+import sys, types, onnx, sliceport
 sys.modules["onnx_ir"] = types.ModuleType("onnx_ir")
 for model in (sys.argv[1], onnx.load(sys.argv[1])):
-    print(onnx_ops.lower(model, input_shapes={"z": (4, 6)}).summary["lowered"])
+    print(sliceport.lower(model, input_shapes={"z": (4, 6)}).summary["lowered"])
 """
     assert run_alone(code, str(onnx_file)).split() == ["1", "1"]
 

@@ -128,6 +128,17 @@ def test_compare_takes_the_model(kind: str) -> None:
     assert report.command.startswith("sliceport compare MODEL ")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_diff_takes_models(kind: str) -> None:
+    before, after = KINDS[kind](model_for("rewrite")), KINDS[kind](model_for("rewrite"))
+    assert sliceport.diff(before, on="onnxruntime-cpu").is_equal
+    assert sliceport.diff(before, sliceport.rewrite(after).model, on="onnxruntime-cpu").is_equal
+    wrong = model_for("rewrite")
+    wrong.graph.initializer[1].int64_data[0] = 4
+    report = sliceport.diff(before, KINDS[kind](wrong), on="onnxruntime-cpu")
+    assert not report.is_equal
+
+
 class TestOpenVINO:
     def model(self) -> ov.Model:
         data = parameter([3, 2], "i32")
@@ -156,6 +167,13 @@ class TestOpenVINO:
         statuses = {one.executor: one.status for one in sliceport.compare(self.model()).comparisons}
         assert statuses["ov_ext"] == statuses["dml-emulator"] == "equal"
         assert statuses["openvino-cpu"] == "mismatch"
+
+    def test_diff_takes_the_model(self) -> None:
+        report = sliceport.diff(self.model(), on="openvino-cpu", against="openvino")
+        assert report.part is not None
+        assert report.part.case.culprit.op_type == "StridedSlice"
+        assert repr(report).startswith("<DiffReport: openvino-cpu")
+        assert "<td>different</td>" in report._repr_html_()
 
     def test_rewrite_and_other_targets_are_refused(self) -> None:
         with pytest.raises(UsageError, match="rewrite takes ONNX models, not OpenVINO IR, got Model"):

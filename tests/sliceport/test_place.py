@@ -274,7 +274,7 @@ class TestNames:
     ) -> None:
         """Among them names of devices, to which writing would succeed, and of streams of other files."""
         monkeypatch.setattr(sys, "platform", "win32")
-        refusal = re.escape(f"output '{tmp_path / name}' has a name that Windows gives no file; give another one.")
+        refusal = re.escape(f"output '{tmp_path / name}' has a name that Windows does not allow for files")
         with pytest.raises(UsageError, match=refusal):
             beside.fill_folder(tmp_path / name, fill_with("new"), mark="mark")
         with pytest.raises(UsageError, match=refusal):

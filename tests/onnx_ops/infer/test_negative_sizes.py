@@ -15,7 +15,7 @@ from forked import run
 from onnx import TensorProto
 from onnx_models import parse
 
-import onnx_ops
+import sliceport
 
 CONSTANTS = "int64[1] starts = {0}, int64[1] ends = {2}, int64[1] axes = {2}, int64[8] pads = {0, 0, -9, 0, 0, 0, 0, 0}"
 CROP = "Slice (%s, starts, ends, axes)"
@@ -49,7 +49,7 @@ def test_a_negative_size_of_a_value_that_can_be_inferred_is_open(tmp_path: Path)
 def test_a_negative_size_of_an_output_that_can_be_inferred_is_open() -> None:
     model = model_of(f"r = Relu (x)  y = {CROP % 'r'}", "float[a,b,c,d] y, float[1,1,4,4] r")
     model.graph.output[1].type.tensor_type.shape.dim[2].dim_value = -1
-    (found,) = onnx_ops.lower(model).nodes
+    (found,) = sliceport.lower(model).nodes
     assert found.verdict == "lowered"
     assert found.resolved.cuts[0].region.output_shape == (1, 1, 2, 4)
 

@@ -22,7 +22,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_node_cases import all_node_tests
 from running import as_bytes, run_node
 
-import onnx_ops
+import sliceport
 from sliceport.slicing.node import Folded
 
 KINDS = ("simple", "pytorch-operator", "pytorch-converted")
@@ -93,7 +93,7 @@ def test_lowered_models_compute_the_same_bits(subtests: pytest.Subtests) -> None
 
 def check(name: str) -> None:
     model, inputs = with_constants(name)
-    program = onnx_ops.lower(model)
+    program = sliceport.lower(model)
     assert len(program.nodes) == slicing_count(model)
     assert [lowered.reason for lowered in program.nodes if lowered.reason] == []
     with warnings.catch_warnings():
@@ -117,6 +117,6 @@ def check(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RUN_TIME))
 def test_run_time_parameters_are_refused_as_such(name: str) -> None:
-    (lowered,) = onnx_ops.lower(cases()[name][0]).nodes
+    (lowered,) = sliceport.lower(cases()[name][0]).nodes
     assert lowered.reason is not None
     assert lowered.reason.code == "dynamic_parameter"

@@ -11,7 +11,7 @@ import pytest
 from onnx_node_cases import CASES, with_constants
 from running import as_arrays, as_bytes, run_node
 
-import onnx_ops
+import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.directml.feature_levels import FeatureLevel
@@ -30,7 +30,7 @@ def test_every_node_test_of_onnx_is_found() -> None:
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_lowered_nodes_compute_the_same_bits(name: str, level: FeatureLevel) -> None:
     model, inputs, outputs = CASES[name]
-    (lowered,) = onnx_ops.lower(with_constants(model, inputs), feature_level=level).nodes
+    (lowered,) = sliceport.lower(with_constants(model, inputs), feature_level=level).nodes
     if lowered.verdict == "refused":
         assert level < FeatureLevel.V2_1
         assert lowered.reason is not None

@@ -16,6 +16,7 @@ from fuzz.graphs import Builder, numbers
 from running import as_bytes, gathered, padded, run_call
 
 import onnx_ops
+import sliceport
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.slicing.node import Resolved
 
@@ -71,7 +72,7 @@ def test_lowered_graphs_compute_the_same_bits(level: str, views: bool) -> None:
             continue
         model = graph.model([name for name in cuts if random.random() < 0.5] or cuts[-1:])
         values = {name: as_bytes(graph.values[name]) for name in graph.data}
-        program = onnx_ops.lower(model, feature_level=level, views=views)
+        program = sliceport.lower(model, feature_level=level, views=views)
         outputs = run_program(program, values)
         for lowered in program.nodes:
             verdicts.add(lowered.verdict)

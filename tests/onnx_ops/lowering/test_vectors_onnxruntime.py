@@ -12,7 +12,7 @@ from onnxruntime_cases import BAD, DISPUTED, GOOD, NAMES, STRINGS, identify
 from running import as_bytes, run_node
 from vectors import array
 
-import onnx_ops
+import sliceport
 from sliceport.defects.engines import ONNXRUNTIME_CPU
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.directml.program import LoweredNode
@@ -24,7 +24,7 @@ def lowered(case: dict[str, Any], *, run_time: bool = False) -> tuple[LoweredNod
     parameters = list(zip(NAMES[case["op"]], given, strict=False))
     count = len(case.get("expected") or case["expected_outputs_declared"])
     model = one_node(case["op"], case["opset"], data, parameters, case["attrs"], count, run_time=run_time)
-    (node,) = onnx_ops.lower(model).nodes
+    (node,) = sliceport.lower(model).nodes
     return node, data
 
 

@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-import onnx_ops
 import sliceport
 from onnx_ops.model.clone import clone_sorted
 from onnx_ops.passes import rewrite
@@ -60,23 +59,22 @@ def lowered(program: Any) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_unsorted_graphs_are_lowered_as_sorted_ones(seed: int) -> None:
-    expected = lowered(onnx_ops.lower(parse(MAIN)))
+    expected = lowered(sliceport.lower(parse(MAIN)))
     assert len(expected) == 4
     model = parse(MAIN)
     turn(model.graph, np.random.default_rng(seed).permutation(len(model.graph)).tolist() if seed else None)
     before = state(model)
-    for lower in (sliceport.lower, onnx_ops.lower):
-        assert lowered(lower(model)) == expected
+    assert lowered(sliceport.lower(model)) == expected
     assert state(model) == before
     assert lowered(sliceport.lower(ir.to_proto(model))) == expected
 
 
 def test_models_with_unsorted_functions_are_lowered(tmp_path: Any) -> None:
     model = parse(FUNCTION)
-    expected = lowered(onnx_ops.lower(model))
+    expected = lowered(sliceport.lower(model))
     turn(next(iter(model.functions.values())))
     before = state(model)
-    program = onnx_ops.lower(model)
+    program = sliceport.lower(model)
     assert lowered(program) == expected
     assert state(model) == before
     program.write(tmp_path / "out")

@@ -18,7 +18,6 @@ from onnx import TensorProto, parser
 from onnx_models import parse
 from running import as_arrays
 
-import onnx_ops
 import sliceport
 from onnx_ops.model import io
 from onnx_ops.model.external_data import external_locations
@@ -87,14 +86,14 @@ class TestReleased:
 
     @pytest.mark.parametrize("shapes", [None, {"x": (4, 6)}])
     def test_lowering_a_file_closes_its_data(self, path: Path, shapes: dict[str, tuple[int, ...]] | None) -> None:
-        program = onnx_ops.lower(path, input_shapes=shapes)
+        program = sliceport.lower(path, input_shapes=shapes)
         assert program.summary["refused"] == (0 if shapes else 3)
         assert not is_mapped(path.with_name("m.data"))
         assert not is_open(path.with_name("m.data"))
 
     def test_lowering_a_model_in_memory_closes_its_data(self, path: Path) -> None:
         model = read_model(path)
-        assert onnx_ops.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+        assert sliceport.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
         assert not is_mapped(path.with_name("m.data"))
         assert all(isinstance(tensor, ir.ExternalTensor) for tensor, _ in external_tensors(model))
 
@@ -103,7 +102,7 @@ class TestReleased:
         tensor = model.graph.initializers["s"].const_value
         assert tensor is not None
         array = tensor.numpy()
-        onnx_ops.lower(model, input_shapes={"x": (4, 6)})
+        sliceport.lower(model, input_shapes={"x": (4, 6)})
         assert is_mapped(path.with_name("m.data"))
         assert array.tolist() == [1]
         assert model.graph.initializers["s"].const_value is tensor
@@ -130,7 +129,7 @@ class TestReleased:
     @pytest.mark.parametrize("size", [0, 1, 12])
     def test_a_data_file_that_is_too_short_is_closed(self, path: Path, size: int) -> None:
         path.with_name("m.data").write_bytes(path.with_name("m.data").read_bytes()[:size])
-        program = onnx_ops.lower(path, input_shapes={"x": (4, 6)})
+        program = sliceport.lower(path, input_shapes={"x": (4, 6)})
         assert program.summary["refused"] == 3
         assert not is_mapped(path.with_name("m.data"))
 
@@ -140,7 +139,7 @@ def test_tensors_of_functions_are_found_beside_the_model_too(
 ) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert sum(1 for _ in external_tensors(read_model(path))) == 5
-    assert onnx_ops.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+    assert sliceport.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0
 
 
 @pytest.mark.parametrize("command", ["rewrite", "harden"])
@@ -211,7 +210,7 @@ def test_a_path_that_is_not_a_file_is_not_opened(path: Path, tmp_path: Path, kin
         data.mkdir()
     else:
         data.symlink_to("/dev/zero")
-    for work in (onnx_ops.lower, read_model):
+    for work in (sliceport.lower, read_model):
         with pytest.raises(ModelError, match="its data file 'm.data' is not a regular file"):
             work(path)
 

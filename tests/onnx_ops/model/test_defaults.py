@@ -11,9 +11,10 @@ from onnx import parser
 from onnxscript import rewriter
 from running import as_arrays
 
-import onnx_ops
+import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.rules import rules
 
 TWICE = """g (float[40] x, int64[1] s) => (float[n] y) <int64[1] s = {3}, float[3] w = {7.0, 8.0, 9.0}> {
@@ -87,21 +88,21 @@ def test_a_gated_split_by_sizes_that_may_be_replaced_is_not_hardened() -> None:
 
 @pytest.mark.parametrize("text", [TWICE, SPLIT, STRIDED])
 def test_replaceable_parameters_are_refused_by_lower(text: str) -> None:
-    program = onnx_ops.lower(model_of(text))
+    program = sliceport.lower(model_of(text))
     assert {node.reason and node.reason.code for node in program.nodes} <= {"dynamic_parameter", "missing_shape"}
     assert any(node.reason and "is not a constant" in node.reason.message for node in program.nodes)
-    assert not onnx_ops.lower(model_of(text, 3)).summary["refused"]
+    assert not sliceport.lower(model_of(text, 3)).summary["refused"]
 
 
 def test_lowering_of_data_that_may_be_replaced_runs() -> None:
-    (node,) = onnx_ops.lower(model_of(DATA)).nodes
+    (node,) = sliceport.lower(model_of(DATA)).nodes
     assert node.verdict == "lowered"
 
 
 def test_a_model_that_is_given_to_lower_is_as_before() -> None:
     model = from_proto(model_of(TWICE))
     whole = ir.serde.serialize_model(model)
-    onnx_ops.lower(model)
+    sliceport.lower(model)
     assert ir.serde.serialize_model(model) == whole
 
 
@@ -127,4 +128,4 @@ def test_inputs_of_a_loops_body_are_not_constants() -> None:
     whole = ir.serde.serialize_model(model)
     assert not any(change.replacement == "Constant" for change in rewrite(model, ("fold",)).changes["fold"])
     assert [t.name for t in ir.serde.serialize_model(model).graph.node[-1].attribute[0].g.initializer] == ["n"]
-    assert [node.reason.code for node in onnx_ops.lower(whole).nodes if node.reason] == ["dynamic_parameter"]
+    assert [node.reason.code for node in sliceport.lower(whole).nodes if node.reason] == ["dynamic_parameter"]

@@ -13,7 +13,6 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-import onnx_ops
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.io import read_model
@@ -31,14 +30,14 @@ def parsed(text: str, opset: int = 13, extra: str = "") -> onnx.ModelProto:
 
 def shapes(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
     """Return the output shapes of each slicing node of a model."""
-    nodes = onnx_ops.lower(model, input_shapes=input_shapes).nodes
+    nodes = sliceport.lower(model, input_shapes=input_shapes).nodes
     assert all(n.reason is None for n in nodes), [n.reason for n in nodes]
     return [[cut.region.output_shape for cut in n.resolved.cuts] for n in nodes]
 
 
 def reason(model: onnx.ModelProto | Path, **input_shapes: tuple[int, ...]) -> tuple[str, str]:
     """Return the code and the message of the one refusal in a model."""
-    (refused,) = [n for n in onnx_ops.lower(model, input_shapes=input_shapes).nodes if n.reason is not None]
+    (refused,) = [n for n in sliceport.lower(model, input_shapes=input_shapes).nodes if n.reason is not None]
     assert refused.reason is not None
     return refused.reason.code, refused.reason.message
 
@@ -108,7 +107,7 @@ class TestSliceVersions:
         model = slice_model(starts=[1], ends=[3])
         model.graph.node[0].domain = "com.example"
         model.opset_import.add(domain="com.example", version=1)
-        assert onnx_ops.lower(model).nodes == ()
+        assert sliceport.lower(model).nodes == ()
 
 
 class TestSplitVersions:
@@ -130,7 +129,7 @@ class TestSplitVersions:
     def test_left_out_outputs_are_not_computed(self) -> None:
         model = parsed("g (float[6] x) => (float[2] b) { a, b, c = Split (x) }")
         model.graph.node[0].output[0] = ""
-        (node,) = onnx_ops.lower(model).nodes
+        (node,) = sliceport.lower(model).nodes
         assert node.node.outputs == ("", "b", "c")
         assert [call.outputs[0].value for call in node.calls] == ["b"]
 
@@ -154,7 +153,7 @@ class TestWhereParametersComeFrom:
             half = Div (n, two)
             y = Slice (x, half, n)
         }"""
-        program = onnx_ops.lower(parsed(text), input_shapes={"x": (9, 6)})
+        program = sliceport.lower(parsed(text), input_shapes={"x": (9, 6)})
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
         assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 9)
 
@@ -167,7 +166,7 @@ class TestWhereParametersComeFrom:
             axis = Constant <value_ints = [0]> ()
             y = Slice (x, last, rows, axis)
         }"""
-        program = onnx_ops.lower(parsed(text), input_shapes={"x": (5, 2)})
+        program = sliceport.lower(parsed(text), input_shapes={"x": (5, 2)})
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
         assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 5)
 
@@ -182,11 +181,11 @@ class TestWhereParametersComeFrom:
             four = Slice (shape, far, further, zero, minus)
             y = Slice (x, zero, four)
         }"""
-        program = onnx_ops.lower(parsed(text))
+        program = sliceport.lower(parsed(text))
         assert program.nodes[1].resolved.cuts[0].region.output_shape == (4, 6)
 
     def test_small_external_parameters_are_read(self, tmp_path: Path) -> None:
-        assert onnx_ops.lower(external(tmp_path)).summary["lowered"] == 1
+        assert sliceport.lower(external(tmp_path)).summary["lowered"] == 1
 
     def test_missing_external_parameters_are_a_refusal(self, tmp_path: Path) -> None:
         path = external(tmp_path)
@@ -209,9 +208,9 @@ class TestWhereParametersComeFrom:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         shapes = {"x": (1, 16)}
-        assert onnx_ops.lower(tmp_path / "m.onnx", input_shapes=shapes).summary["refused"] == 0
+        assert sliceport.lower(tmp_path / "m.onnx", input_shapes=shapes).summary["refused"] == 0
         (tmp_path / "m.data").unlink()
-        reasons = [n.reason for n in onnx_ops.lower(tmp_path / "m.onnx", input_shapes=shapes).nodes if n.reason]
+        reasons = [n.reason for n in sliceport.lower(tmp_path / "m.onnx", input_shapes=shapes).nodes if n.reason]
         assert reasons
         assert {r.code for r in reasons} <= {"missing_parameter", "missing_shape"}
         assert any("is stored outside the model and cannot be read" in r.message for r in reasons)
@@ -222,7 +221,7 @@ class TestWhereParametersComeFrom:
         weight.data_location = TensorProto.EXTERNAL
         weight.external_data.add(key="location", value="not_there.bin")
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-        assert onnx_ops.lower(tmp_path / "m.onnx").summary["lowered"] == 1
+        assert sliceport.lower(tmp_path / "m.onnx").summary["lowered"] == 1
 
 
 class TestWhatExportersWrite:
@@ -248,14 +247,14 @@ class TestWhatExportersWrite:
             ends = Constant <value_ints = [3]> ()
             y = Slice (picked, starts, ends)
         }"""
-        (node,) = onnx_ops.lower(parsed(text)).nodes
+        (node,) = sliceport.lower(parsed(text)).nodes
         assert node.verdict == "lowered"
         assert node.resolved.cuts[0].region.input_shape == (3, 6)
 
 
 class TestScopes:
     def test_branches_of_an_if_are_lowered(self, models: Path) -> None:
-        program = onnx_ops.lower(models / "rule_subgraphs.onnx")
+        program = sliceport.lower(models / "rule_subgraphs.onnx")
         assert [n.node.scope for n in program.nodes] == [("if_y.then_branch",), ("if_y.else_branch",)]
         assert program.summary["lowered"] == 2
 
@@ -270,11 +269,11 @@ class TestScopes:
                 }
             >
         }"""
-        (node,) = onnx_ops.lower(parsed(text)).nodes
+        (node,) = sliceport.lower(parsed(text)).nodes
         assert (node.verdict, node.node.scope) == ("lowered", ("y.body",))
 
     def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
-        program = onnx_ops.lower(models / "rule_function.onnx")
+        program = sliceport.lower(models / "rule_function.onnx")
         assert [n.resolved.cuts[0].region.input_shape for n in program.nodes] == [(4, 6), (2, 8)]
         assert {n.node.origin for n in program.nodes} == {"local:half:#0"}
 
@@ -282,15 +281,15 @@ class TestScopes:
         text = """g (float[4] x) => (float[4] y) { y = local.f (x) }
             <domain: "local", opset_import: ["" : 13, "local" : 1]> f (v) => (w) { w = local.f (v) }"""
         with pytest.raises(ModelError, match="calls itself, directly or through others"):
-            onnx_ops.lower(parsed(text, extra=', "local" : 1'))
+            sliceport.lower(parsed(text, extra=', "local" : 1'))
 
     def test_models_given_are_not_changed(self) -> None:
         proto = slice_model(shape=("n", 6), starts=[1], ends=[3])
         before = proto.SerializeToString()
-        onnx_ops.lower(proto, input_shapes={"x": (4, 6)})
+        sliceport.lower(proto, input_shapes={"x": (4, 6)})
         assert proto.SerializeToString() == before
         model = ir.serde.deserialize_model(proto)
-        onnx_ops.lower(model, input_shapes={"x": (4, 6)})
+        sliceport.lower(model, input_shapes={"x": (4, 6)})
         assert (
             ir.serde.serialize_model(model).graph == ir.serde.serialize_model(ir.serde.deserialize_model(proto)).graph
         )
@@ -380,14 +379,14 @@ class TestRefusals:
             a, c = Split (x)
             b = Slice (x, x, x)
         }"""
-        assert [n.verdict for n in onnx_ops.lower(parsed(text)).nodes] == ["lowered", "refused"]
+        assert [n.verdict for n in sliceport.lower(parsed(text)).nodes] == ["lowered", "refused"]
 
     def test_strict_raises_the_first_refusal(self) -> None:
         with pytest.raises(InvalidSlice, match="the step of axis 0 is 0"):
-            onnx_ops.lower(slice_model(starts=[0], ends=[2], steps=[0]), strict=True)
+            sliceport.lower(slice_model(starts=[0], ends=[2], steps=[0]), strict=True)
         with pytest.raises(UnsupportedSlice, match="ends comes from input"):
             text = "g (float[4] x, int64[1] e) => (float[n] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
-            onnx_ops.lower(parsed(text), strict=True)
+            sliceport.lower(parsed(text), strict=True)
 
 
 class TestInputShapes:
@@ -396,7 +395,7 @@ class TestInputShapes:
         assert shapes(parsed(text), x=(4, 6)) == [[(4, 3), (4, 3)]]
 
     def test_expressions_of_symbols_are_worked_out(self, zoo: Path) -> None:
-        program = onnx_ops.lower(zoo / "gptneox_dyn.onnx", input_shapes={"x": (1, 16)})
+        program = sliceport.lower(zoo / "gptneox_dyn.onnx", input_shapes={"x": (1, 16)})
         assert program.summary["refused"] == 0
 
     def test_another_value_of_the_graph_can_be_given_a_shape(self) -> None:
@@ -416,12 +415,12 @@ class TestInputShapes:
     )
     def test_shapes_that_do_not_fit_are_refused(self, given: dict[str, tuple[int, ...]], message: str) -> None:
         with pytest.raises(UsageError, match=message):
-            onnx_ops.lower(slice_model(shape=("n", 6), starts=[1], ends=[3]), input_shapes=given)
+            sliceport.lower(slice_model(shape=("n", 6), starts=[1], ends=[3]), input_shapes=given)
 
     def test_one_symbol_cannot_be_two_sizes(self) -> None:
         text = "g (float[n,n] x) => (float[n] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, s) }"
         with pytest.raises(UsageError, match="input 'x' has 4 elements on axis 1, but its given shape says 5"):
-            onnx_ops.lower(parsed(text), input_shapes={"x": (4, 5)})
+            sliceport.lower(parsed(text), input_shapes={"x": (4, 5)})
 
 
 class TestNames:
@@ -444,7 +443,7 @@ class TestNames:
     def test_unnamed_nodes_go_by_their_first_output(self) -> None:
         model = slice_model(starts=[1], ends=[3])
         model.graph.node[0].name = ""
-        assert onnx_ops.lower(model).nodes[0].node.label == "Slice 'y'"
+        assert sliceport.lower(model).nodes[0].node.label == "Slice 'y'"
 
 
 def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
@@ -492,8 +491,8 @@ class TestTheOtherNameOfTheStandardDomain:
         return tmp_path / "m.onnx"
 
     def test_the_model_is_lowered_and_compared(self, path: Path) -> None:
-        assert onnx_ops.lower(path).summary == onnx_ops.lower(onnx.load(path)).summary
-        assert onnx_ops.lower(ir.load(path)).summary["lowered"] == 2
+        assert sliceport.lower(path).summary == sliceport.lower(onnx.load(path)).summary
+        assert sliceport.lower(ir.load(path)).summary["lowered"] == 2
         assert sliceport.compare(path).is_clean
 
     @pytest.mark.parametrize("command", ["rewrite", "harden"])
@@ -508,4 +507,4 @@ class TestTheOtherNameOfTheStandardDomain:
         model = onnx.load(path)
         model.opset_import.add(domain="", version=13)
         with pytest.raises(ModelError, match="imports versions 13, 17 of ONNX's operators"):
-            onnx_ops.lower(model)
+            sliceport.lower(model)

@@ -18,7 +18,7 @@ from conftest import MODELS, SHARED
 from fuzz.modules import generate, load
 from fuzz.one_node import model_of
 
-import onnx_ops
+import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.read import read_proto
 from sliceport.errors import ModelError, UsageError
@@ -34,7 +34,7 @@ SLOW_MODULES = ("onnx_ir", "sympy", "onnxscript", "onnxruntime", "openvino")
 def outcome(read: Callable[[], onnx.ModelProto | ir.Model], input_shapes: InputShapes) -> Any:
     """Return the nodes of the program, or the error."""
     try:
-        return onnx_ops.lower(read(), input_shapes=input_shapes).nodes
+        return sliceport.lower(read(), input_shapes=input_shapes).nodes
     except (ModelError, UsageError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -93,7 +93,7 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
     body.initializer.append(onnx.numpy_helper.from_array(np.array(1), "n"))
     proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("body", body))
     assert_read_alike(proto)
-    (node,) = onnx_ops.lower(proto).nodes
+    (node,) = sliceport.lower(proto).nodes
     assert node.reason is not None
     assert "starts comes from node" in node.reason.message
 

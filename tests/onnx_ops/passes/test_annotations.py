@@ -14,8 +14,9 @@ from pass_cases.examples import examples, models
 from sessions import open_unoptimized
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import HARDEN_DIRECTML, PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
 from onnx_ops.passes.base import SlicingPass
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.outcome import Skipped
 
 HARDENING = {kind.__name__: kind for kind in HARDEN_DIRECTML}

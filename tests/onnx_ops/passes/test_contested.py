@@ -23,7 +23,8 @@ from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.rewrite import Rewriting
 from sliceport.cli.main import main
 from sliceport.defects.defect import Defect

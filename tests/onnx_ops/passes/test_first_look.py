@@ -11,9 +11,9 @@ import pytest
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.walk import all_graphs, all_nodes, count_uses
-from onnx_ops.passes import BY_DEFAULT, PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import BY_DEFAULT, PASSES, rewrite
 from onnx_ops.passes.analysis import may_need_hardening, may_need_rewriting
-from onnx_ops.passes.harden_directml import build_hardening_report
+from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
 from onnx_ops.passes.rewrite import report_nothing
 from sliceport.api import harden
 from sliceport.api import rewrite as rewrite_file

@@ -16,9 +16,10 @@ import pytest
 from onnx import parser
 from sessions import compute
 
-import onnx_ops
+import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from sliceport.slicing.node import Resolved
 
 CONSTANTS = "z = Constant<value_ints=[0]>()  o = Constant<value_ints=[1]>()  two = Constant<value_ints=[2]>()  "
@@ -120,7 +121,7 @@ def test_what_comes_out_is_the_same_after_every_pass(name: str, is_default: bool
 @pytest.mark.parametrize("name", ["split", "split of split", "slice", "by a call", "constant", "in a branch"])
 def test_each_call_is_lowered_by_its_own(name: str, is_default: bool) -> None:
     _, _, (first, second) = BODIES[name]
-    program = onnx_ops.lower(model_of(name, is_default=is_default, is_read=False))
+    program = sliceport.lower(model_of(name, is_default=is_default, is_read=False))
     assert not program.summary["refused"]
     shapes = [
         cut.region.output_shape

@@ -20,8 +20,8 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes import (
     HARDEN_DIRECTML,
     ReshapeForDirectMLPass,
-    harden_for_directml,
 )
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER

@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import harden_for_directml, rewrite, simplify
+from onnx_ops.passes import rewrite, simplify
+from onnx_ops.passes.harden_directml import harden_for_directml
 from sliceport.cli.main import main
 
 SLICE = "a = Slice(x, s, e, axes, steps)"

@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 from pass_cases.conditions import FIRES
 
 from onnx_ops.model.io import from_proto, read_model
-from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite
+from onnx_ops.passes import PASSES, SplitToSlicePass, rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from sliceport.errors import ModelError
 
 

@@ -17,7 +17,8 @@ from sessions import compute
 
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, harden_for_directml, rewrite
+from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, rewrite
+from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.cli.main import main

@@ -15,9 +15,9 @@ from onnx_ops.lowering import lower
 from onnx_ops.model.io import from_proto
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured
-from onnx_ops.verify import compare
 from onnx_ops.verify import run as run_module
 from onnx_ops.verify.defaults import run_with_other_values
+from onnx_ops.verify.run import compare
 from sliceport.cli.main import main
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node

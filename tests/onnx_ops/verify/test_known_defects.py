@@ -9,8 +9,8 @@ import pytest
 from onnx import parser
 
 from onnx_ops.lowering import lower
-from onnx_ops.verify import compare
 from onnx_ops.verify.known_defects import explain_findings, known_defects
+from onnx_ops.verify.run import compare
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import (

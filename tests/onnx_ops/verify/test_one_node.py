@@ -11,8 +11,8 @@ from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
 from onnx_ops.lowering import lower
-from onnx_ops.verify import compare
 from onnx_ops.verify.one_node import build_model, output_names
+from onnx_ops.verify.run import compare
 
 CONSTANTS = "<int64[2] begin = {-1, 0}, int64[2] end = {-9, 1}, int64[2] strides = {-2, 1}>"
 NODE = "StridedSlice <end_mask = [1, 0], new_axis_mask = [0, 1]>"

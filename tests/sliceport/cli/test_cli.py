@@ -17,7 +17,7 @@ import onnx
 import pytest
 from platforms import POSIX
 
-import onnx_ops
+import sliceport
 from sliceport.cli.main import main
 from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
@@ -94,7 +94,7 @@ class TestLower:
 
     def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models: Path) -> None:
         jsonschema.Draft202012Validator.check_schema(SCHEMA)
-        program = onnx_ops.lower(models / "rule_coalesce.onnx").to_json()
+        program = sliceport.lower(models / "rule_coalesce.onnx").to_json()
         changes: list[Callable[[Any], object]] = [
             lambda p: p["nodes"][0].update(verdict="refused"),
             lambda p: p["nodes"][0].update(operators=[]),
@@ -207,7 +207,7 @@ class TestOutputFolder:
         assert out.endswith("feature level 6.4\n")
         assert err == f"sliceport: wrote {tmp_path / 'out'}\n"
         program = json.loads((tmp_path / "out" / "program.json").read_text())
-        assert program == onnx_ops.lower(models / "rule_coalesce.onnx").to_json()
+        assert program == sliceport.lower(models / "rule_coalesce.onnx").to_json()
         assert sorted(p.name for p in (tmp_path / "out" / "dxdispatch").iterdir()) == [
             "0000_slice_a.input.npy", "0000_slice_a.json", "0001_slice_b.input.npy", "0001_slice_b.json",
             "0002_slice_c.input.npy", "0002_slice_c.json",
@@ -271,7 +271,7 @@ class TestOutputFolder:
     def test_a_run_that_fails_half_way_leaves_nothing(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        program = onnx_ops.lower(models / "rule_coalesce.onnx")
+        program = sliceport.lower(models / "rule_coalesce.onnx")
         write_model = dxdispatch.write_model
 
         def failing(operator: Operator, name: str, folder: Path) -> None:
@@ -287,7 +287,7 @@ class TestOutputFolder:
     def test_a_run_that_fails_half_way_leaves_the_old_folder(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        program = onnx_ops.lower(models / "rule_coalesce.onnx")
+        program = sliceport.lower(models / "rule_coalesce.onnx")
         program.write(tmp_path / "out")
         before = sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import onnx_ops
+import sliceport
 from sliceport.directml import dxdispatch, emulator
 from sliceport.directml.dxdispatch import NUMPY_TYPES, build_model, example_input
 from sliceport.directml.operators import Slice1, to_json
@@ -83,7 +83,7 @@ def check_file(path: Path) -> None:
 def test_every_file_of_every_model_is_valid(models: Path, tmp_path: Path) -> None:
     written = 0
     for path in sorted(models.glob("rule_*.onnx")):
-        program = onnx_ops.lower(path)
+        program = sliceport.lower(path)
         program.write(tmp_path / path.stem)
         files = sorted((tmp_path / path.stem).glob("dxdispatch/*.json"))
         assert len(files) == len(program.calls)
@@ -96,9 +96,9 @@ def test_every_file_of_every_model_is_valid(models: Path, tmp_path: Path) -> Non
 
 
 def test_the_written_input_runs(models: Path, tmp_path: Path) -> None:
-    onnx_ops.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
+    sliceport.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
     data = np.load(tmp_path / "out" / "dxdispatch" / "0001_slice_b.input.npy")
-    operator = onnx_ops.lower(models / "rule_coalesce.onnx").calls[1].operator
+    operator = sliceport.lower(models / "rule_coalesce.onnx").calls[1].operator
     (result,) = emulator.run(operator, data.view(np.uint8))
     expected = np.arange(60, dtype=np.float32).reshape(4, 3, 5)[:, ::-1, ::-1]
     assert np.array_equal(result.view(np.float32), expected.reshape(-1))
@@ -132,7 +132,7 @@ def test_strided_outputs_are_written_whole(tmp_path: Path) -> None:
 
 def test_large_inputs_are_not_written(tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dxdispatch, "MAX_INPUT_BYTES", 8)
-    onnx_ops.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
+    sliceport.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
     assert not list((tmp_path / "out").glob("dxdispatch/*.npy"))
     for file in (tmp_path / "out").glob("dxdispatch/*.json"):
         check_file(file)

@@ -19,8 +19,8 @@ from onnxruntime_cases import DISPUTED, GOOD, NAMES, STRINGS, identify
 from running import as_bytes
 from vectors import array
 
-import onnx_ops
-from onnx_ops.verify import compare
+import sliceport
+from onnx_ops.verify.run import compare
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
@@ -30,7 +30,7 @@ ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}, "ts_roformer_op13"
 
 
 def by_our_lowering(directml: device.Device, model: onnx.ModelProto, data: npt.NDArray[Any]) -> list[bytes]:
-    (lowered,) = onnx_ops.lower(model).nodes
+    (lowered,) = sliceport.lower(model).nodes
     got = {cut.output: np.zeros(0, np.uint8) for cut in lowered.resolved.cuts if cut.region.is_empty}
     got |= {alias.output: as_bytes(data) for alias in lowered.aliases}
     padded = np.concatenate([as_bytes(data), np.zeros(4, np.uint8)])

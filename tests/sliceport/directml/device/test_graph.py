@@ -12,7 +12,7 @@ from onnx import parser
 from processes import host_of, resident
 from running import run_call
 
-import onnx_ops
+import sliceport
 from sliceport.directml import device
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Slice1
@@ -60,7 +60,7 @@ g (float[4,6] x) => (float[2,2] b, float[2,1] c, float[3,6] d) {
 
 @pytest.mark.parametrize("views", [False, True])
 def test_chain_in_one_graph_equals_single_operators(directml: device.Device, views: bool) -> None:
-    program = onnx_ops.lower(parser.parse_model(CHAIN), views=views)
+    program = sliceport.lower(parser.parse_model(CHAIN), views=views)
     assert len(program.calls) >= 3
     values = buffers(program.calls, 0)
     got, want = directml.run_calls(program.calls, values), one_by_one(program.calls, values)
@@ -70,7 +70,7 @@ def test_chain_in_one_graph_equals_single_operators(directml: device.Device, vie
 
 @pytest.mark.parametrize("name", ["dynamo_encoder", "dynamo_flips", "ts_focus_10", "ts_gru_cell_9", "ts_types_18"])
 def test_graphs_of_models_equal_single_operators(directml: device.Device, name: str) -> None:
-    program = onnx_ops.lower(MODELS / f"{name}.onnx")
+    program = sliceport.lower(MODELS / f"{name}.onnx")
     assert len(program.calls) > 2
     values = buffers(program.calls, 1)
     got, want = directml.run_calls(program.calls, values), one_by_one(program.calls, values)
@@ -79,7 +79,7 @@ def test_graphs_of_models_equal_single_operators(directml: device.Device, name: 
 
 
 def test_a_short_buffer_is_refused(directml: device.Device) -> None:
-    program = onnx_ops.lower(parser.parse_model(CHAIN))
+    program = sliceport.lower(parser.parse_model(CHAIN))
     with pytest.raises(InvalidDescriptor, match="a tensor in value 'x' ends at byte 96, but its buffer has 8"):
         directml.run_calls(program.calls, {"x": np.zeros(8, np.uint8)})
 

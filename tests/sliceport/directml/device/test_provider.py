@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx_models import parse
 
-from onnx_ops.verify import compare
+from onnx_ops.verify.run import compare
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 from sliceport.engines.registry import engines_of
