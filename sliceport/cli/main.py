@@ -22,7 +22,7 @@ from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = (
-    "check", "lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion",
+    "check", "diff", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor", "completion",
 )  # fmt: skip
 """Each is a module of this package."""
 

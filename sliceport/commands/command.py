@@ -83,7 +83,7 @@ COMMANDS = {
             writes="if asked",
             modules=("sliceport.diffing.diff",),
         ),
-        Command("harden", "rewrite the slicing that an engine computes wrongly", "harden", writes="always"),
+        Command("harden", "rewrite the nodes that an engine computes wrongly", "harden", writes="always"),
         Command("rewrite", "simplify the slicing of ONNX models", "rewrite", output="model.onnx", writes="always"),
         Command(
             "directml run",
