@@ -130,7 +130,7 @@ def _cut_reshape(
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in whole:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
-    # An output axis is an input axis if they have one size and as many elements before them.
+    # Axes match if both the sizes and the products of the sizes before are equal.
     input_counts = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
     output_counts = [*accumulate(whole, lambda a, b: a * b, initial=1)]
     input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
