@@ -82,7 +82,7 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    return tuple(sorted({str(PurePosixPath(name)) for name in external_locations(proto) if _is_beside(name)}))
+    return tuple(sorted({str(PurePosixPath(name)) for name in external_locations(proto) if _stays_in_folder(name)}))
 
 
 def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
@@ -95,7 +95,7 @@ def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
     return False
 
 
-def _is_beside(location: str | bytes) -> bool:
+def _stays_in_folder(location: str | bytes) -> bool:
     """Return whether a name stays in the model's folder; `check` refuses the others."""
     if isinstance(location, bytes) or "\0" in location:
         return False

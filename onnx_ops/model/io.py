@@ -314,16 +314,16 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
 @contextmanager
 def _metadata_once(model: ir.Model) -> Iterator[None]:
     """Remove the metadata of tensors from their protos inside the context, because onnx-ir would write them twice."""
-    kept = []
+    removed = []
     for tensor in _tensors(model):
         if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:
-            kept.append((tensor.raw, list(tensor.raw.metadata_props)))
-    for raw, _ in kept:
+            removed.append((tensor.raw, list(tensor.raw.metadata_props)))
+    for raw, _ in removed:
         raw.ClearField("metadata_props")
     try:
         yield
     finally:
-        for raw, entries in kept:
+        for raw, entries in removed:
             raw.metadata_props.extend(entries)
 
 

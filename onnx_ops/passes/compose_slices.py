@@ -86,8 +86,8 @@ class SliceOfSplitPass(_ComposePass):
 
 def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
     """Return whether a slice keeps all elements of a tensor of `shape`, in their order."""
-    known = dict(enumerate(shape or ()))
-    return all(entry.is_whole(known.get(axis)) for axis, entry in entries.items())
+    sizes = dict(enumerate(shape or ()))
+    return all(entry.is_whole(sizes.get(axis)) for axis, entry in entries.items())
 
 
 def compose_entries(

@@ -120,7 +120,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether a node needs no rounding of floats of 16 bits."""
+        """Return whether a node reads and writes no floats of 16 bits, or only moves them; see the class."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
 

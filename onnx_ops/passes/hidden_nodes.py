@@ -181,7 +181,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
         is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
-                is_mistaken = data in flattened or not _is_sure_flatten(node, dims)
+                is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
                 flattened.add(data)
                 if data is not None and dims is not None:
                     data.shape = ir.Shape(dims)  # the optimizer infers less, and would write [0, -1]
@@ -201,8 +201,8 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             yield node
 
 
-def _is_sure_flatten(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
-    """Return whether a Flatten is equal to a Reshape to at most one size that is not known, and to no size of 0."""
+def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
+    """Return whether a Flatten equals a Reshape whose two sizes are not 0, and at most one of them is unknown."""
     if dims is None or 0 in dims:
         return False
     attribute = node.attributes.get("axis")

@@ -117,12 +117,12 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
             f"the size of axis {axis} of {data!r} is not known, and a Slice does not fail at an index out of range"
         )
     try:
-        kept, least = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
+        selected, smallest = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
     except Exception as error:  # the file of external data may be missing or damaged
         raise Skip(f"its indices cannot be read ({error})") from None
-    if kept is None or (opset < _NEGATIVE_INDICES_OPSET and least < 0):
+    if selected is None or (opset < _NEGATIVE_INDICES_OPSET and smallest < 0):
         raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic progression")
-    return axis, kept, len(tensor.shape) == 0
+    return axis, selected, len(tensor.shape) == 0
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:

@@ -130,16 +130,17 @@ def _cut_reshape(
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in whole:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
-    before = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
-    after = [*accumulate(whole, lambda a, b: a * b, initial=1)]
-    places = {(before[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
+    # Axes match if both the sizes and the products of the sizes before are equal.
+    input_counts = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
+    output_counts = [*accumulate(whole, lambda a, b: a * b, initial=1)]
+    input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
     cuts = {}
     for axis, entry in entries.items():
         if entry.is_whole(whole[axis]):
             continue
-        if (after[axis], whole[axis]) not in places:
+        if (output_counts[axis], whole[axis]) not in input_axes:
             raise Skip(f"axis {axis} matches no input axis of Reshape {node_name(node)!r}")
-        cuts[places[after[axis], whole[axis]]] = entry
+        cuts[input_axes[output_counts[axis], whole[axis]]] = entry
     if 0 in kept:
         raise Skip("it selects no elements")
     return {0: cuts}, list(kept)

@@ -56,8 +56,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
-    kept = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    result = model_like(model, optimized.graph, kept)
+    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    result = model_like(model, optimized.graph, functions)
     try:
         clone_model(result)
     except ModelError as error:

@@ -122,13 +122,15 @@ def by_onnxscript(model: bytes) -> bytes:
     logging.disable(logging.WARNING)
     graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
     opset = standard_opset(graph.opset_imports)
-    every = rewriter._DEFAULT_REWRITE_RULES
+    all_rules = rewriter._DEFAULT_REWRITE_RULES
     # The optimizer has no option for its rules. The process may serve models of other operator sets later.
-    rewriter._DEFAULT_REWRITE_RULES = tuple([rule for rule in every if _RULE_OPSETS.get(rule.name or "", 0) <= opset])
+    rewriter._DEFAULT_REWRITE_RULES = tuple(
+        [rule for rule in all_rules if _RULE_OPSETS.get(rule.name or "", 0) <= opset]
+    )
     try:
         optimizer.optimize_ir(graph)
     finally:
-        rewriter._DEFAULT_REWRITE_RULES = every
+        rewriter._DEFAULT_REWRITE_RULES = all_rules
     if opset < _INTEGERS_OPSET:
         _write_integers_as_tensors(graph)
     serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()

@@ -55,8 +55,8 @@ class ReshapeForDirectMLPass(NodePass):
         self.report_change(node, "Reshape without -1", defects)
 
     def _constant(self, value: ir.Value) -> Array | None:
-        known = self.value_info.constants.get(value)
-        return None if known is None else known.data
+        facts = self.value_info.constants.get(value)
+        return None if facts is None else facts.data
 
     def _replace_minus_one(self, node: ir.Node, data: ir.Value, parts: Sequence[Part]) -> None:
         position = parts.index(-1)

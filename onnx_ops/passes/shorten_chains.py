@@ -57,8 +57,8 @@ class SliceChain:
             for axis, entry in read_slice(node, opset, self.shape).items():
                 self._cut(axis, entry)
         elif node.op_type == "Gather":
-            axis, kept, is_scalar = read_gather(node, opset, self.shape)
-            self._cut(axis, AxisSlice.of(kept))
+            axis, selected, is_scalar = read_gather(node, opset, self.shape)
+            self._cut(axis, AxisSlice.of(selected))
             if is_scalar:
                 del self.axes[axis]
 
@@ -102,8 +102,8 @@ class SliceChain:
             return None
         (axis,) = dropped
         size = self.sizes[axis]
-        kept = range(0) if size is None else resolve_axis(*self.cut[axis], size)
-        return kept[0] if len(kept) == 1 else None
+        selected = range(0) if size is None else resolve_axis(*self.cut[axis], size)
+        return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
         """Return how many elements of an input axis are kept, if the number is known."""

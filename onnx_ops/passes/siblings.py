@@ -151,12 +151,12 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
     """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice."""
     entries = read_slice(node, opset, shape)
-    known = dict(enumerate(shape or ()))
-    cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(known.get(axis))}
+    sizes = dict(enumerate(shape or ()))
+    cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
     if len(cut) != 1:
         return None
     ((axis, entry),) = cut.items()
-    size = known.get(axis)
+    size = sizes.get(axis)
     if size is None:
         raise Skip(f"the size of axis {axis} is not known")
     run = resolve_axis(*entry, size)

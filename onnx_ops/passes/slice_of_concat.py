@@ -55,26 +55,26 @@ class SliceOfConcatPass(NodePass):
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return  # RemoveIdentitySlicesPass takes it
-        kept = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
-        place = find_part(ends, kept)
+        selected = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
+        place = find_part(ends, selected)
         if place is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
         i, start = place
         data = concat.inputs[i]
         assert data is not None
-        new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
+        new = build_slice(data, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset)
         self.replace_node(node, new)
         self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
         """Return the axis of a Concat, and the first index after each operand."""
         shapes = [self.sizes(value) for value in concat.inputs]
-        known = [shape for shape in shapes if shape is not None]
-        if not known or len(known) < len(shapes):
+        known_shapes = [shape for shape in shapes if shape is not None]
+        if not known_shapes or len(known_shapes) < len(shapes):
             raise Skip(f"not all ranks of the operands of Concat {node_name(concat)!r} are known")
-        axis = normalize_axis(read_int(concat, "axis", 1), len(known[0]))
-        sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
-        if len(sizes) < len(known):
+        axis = normalize_axis(read_int(concat, "axis", 1), len(known_shapes[0]))
+        sizes = [size for shape in known_shapes if len(shape) > axis and (size := shape[axis]) is not None]
+        if len(sizes) < len(known_shapes):
             raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")
         if sum(sizes) > INT64_MAX:
             raise Skip(f"the operands of Concat {node_name(concat)!r} have more than 2^63 - 1 elements on axis {axis}")

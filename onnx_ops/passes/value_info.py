@@ -34,8 +34,8 @@ def read_sizes(shape: ir.ShapeProtocol) -> Sizes:
 
 def read_static(sizes: Sizes | None) -> tuple[int, ...] | None:
     """Return sizes that are all known, else None."""
-    known = tuple([size for size in sizes or () if size is not None])
-    return known if sizes is not None and len(known) == len(sizes) else None
+    static = tuple([size for size in sizes or () if size is not None])
+    return static if sizes is not None and len(static) == len(sizes) else None
 
 
 @dataclass

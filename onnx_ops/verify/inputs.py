@@ -52,26 +52,26 @@ def make_inputs(
         UsageError: A given array does not fit, a shape is for an unknown name, or an input has an open shape or a type
             that NumPy lacks.
     """
-    known = {value.name or "": value for value in model.graph.inputs}
+    by_name = {value.name or "": value for value in model.graph.inputs}
     for name in given:
-        if name not in known:
+        if name not in by_name:
             raise UsageError(f"the model has no input {name!r} to give an array to.")
-        if known[name].is_initializer() and known[name] not in overridable_inputs(model):
+        if by_name[name].is_initializer() and by_name[name] not in overridable_inputs(model):
             raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
     for name in given.keys() & shapes.keys():
         if tuple(shapes[name]) != given[name].shape:
             was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
             raise UsageError(f"input {name!r} is given {was}.")
-    unknown = [name for name in shapes if name not in known]
+    unknown = [name for name in shapes if name not in by_name]
     if unknown:
         values = {output.name for node in model.graph for output in node.outputs}
         for name in unknown:
             if name not in values:  # `lower` takes shapes of these, too
-                listed = ", ".join(repr(name) for name, value in known.items() if not value.is_initializer())
+                listed = ", ".join(repr(name) for name, value in by_name.items() if not value.is_initializer())
                 raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
     random = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    for name, value in known.items():
+    for name, value in by_name.items():
         if name in given:
             inputs[name] = _convert_given_array(value, given[name])
         elif not value.is_initializer():
@@ -122,7 +122,7 @@ def first_that_runs(
 
 
 def run_with_inputs(
-    one: Runnable,
+    runnable: Runnable,
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, Array],
     seed: int,
@@ -131,7 +131,7 @@ def run_with_inputs(
     """Return inputs that a model runs on, and the values that onnxruntime's CPU provider computes from them.
 
     Args:
-        one: The model.
+        runnable: The model.
         shapes: See `make_inputs`.
         given: See `make_inputs`.
         seed: See `make_inputs`.
@@ -141,7 +141,7 @@ def run_with_inputs(
         UsageError: See `make_inputs`.
         ModelError: onnxruntime does not run the model.
     """
-    return first_that_runs(lambda inputs: one.capture(inputs, names), one.model, shapes, given, seed)
+    return first_that_runs(lambda inputs: runnable.capture(inputs, names), runnable.model, shapes, given, seed)
 
 
 def _convert_given_array(value: ir.Value, array: Array) -> Array:

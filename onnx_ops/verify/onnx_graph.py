@@ -242,10 +242,12 @@ class OnnxGraph:
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
-        found = check(onnx.ModelProto.FromString(model.data), {}).nodes
+        findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
-        concerned = [one.defect for one in found if one.kind == "invalid" or {*names} & {*one.defect.engines}]
-        return list(dict.fromkeys(concerned))
+        defects = [
+            finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}
+        ]
+        return list(dict.fromkeys(defects))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""

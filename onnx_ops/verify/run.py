@@ -152,15 +152,15 @@ def _runs(
     nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
-    one = prepare_to_run(checked, inlines=True)
-    written = {output.name for node in one.model.graph for output in node.outputs}
+    runnable = prepare_to_run(checked, inlines=True)
+    written = {output.name for node in runnable.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & written)
-    inputs, captured = run_with_inputs(one, shapes, given, seed, names)
-    runs = [_ModelRun(_add_given_values(one.model, captured, inputs, read))]
-    others = run_with_other_values(lambda arrays: one.capture(arrays, names), one.model, inputs)
+    inputs, captured = run_with_inputs(runnable, shapes, given, seed, names)
+    runs = [_ModelRun(_add_given_values(runnable.model, captured, inputs, read))]
+    others = run_with_other_values(lambda arrays: runnable.capture(arrays, names), runnable.model, inputs)
     if others.result is not None:
-        values = _add_given_values(one.model, others.result, others.inputs, read)
+        values = _add_given_values(runnable.model, others.result, others.inputs, read)
         runs.append(_ModelRun(values, f" This is{others.label}."))
     return runs, others.notes
 

@@ -57,15 +57,15 @@ def run_model(
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
-    one = read_complete_model(path)
+    runnable = read_complete_model(path)
     expected: dict[str, onnxruntime_cpu.Captured] | None = None
     if against:
         say(f"running the model on {onnxruntime_cpu.NAME}")
-        arrays, expected = run_with_inputs(one, shapes, given, seed, one.outputs)
+        arrays, expected = run_with_inputs(runnable, shapes, given, seed, runnable.outputs)
     else:
-        arrays = make_inputs(one.model, shapes, given, seed)
+        arrays = make_inputs(runnable.model, shapes, given, seed)
     with open_provider() as dml:
-        return run_on(dml, one.proto, arrays, expected, locates=against)
+        return run_on(dml, runnable.proto, arrays, expected, locates=against)
 
 
 def open_provider() -> device.Device:

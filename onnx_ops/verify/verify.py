@@ -203,41 +203,43 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
 
 
 def _runs_of(
-    one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
+    runnable: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
 ) -> tuple[list[InputRun], list[str]]:
     """Run the model before with the defaults of its inputs, and with other values for those; also return notes."""
 
     def run(inputs: Mapping[str, Array]) -> Values:
         say(f"running the model before on {onnxruntime_cpu.NAME}")
-        return one.run(inputs)
+        return runnable.run(inputs)
 
-    inputs, outputs = first_that_runs(run, one.model, shapes, given, seed)
+    inputs, outputs = first_that_runs(run, runnable.model, shapes, given, seed)
     runs = [InputRun(inputs, outputs)]
-    others = run_with_other_values(run, one.model, inputs)
+    others = run_with_other_values(run, runnable.model, inputs)
     if others.result is not None:
         runs.append(InputRun(others.inputs, others.result, others.label))
     return runs, list(others.notes)
 
 
 def _run_with_repeats(
-    one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
+    runnable: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
 ) -> tuple[list[InputRun], list[str]]:
     """Run the model before as `_runs_of` does, and with other seeds and sizes; sizes that do not run are left out."""
-    declared = declared_in(one.proto.graph)
+    declared = declared_in(runnable.proto.graph)
     sizes = [] if given else _sizes_of_open_axes(declared)
     for chosen in [{**each, **shapes} for each in sizes]:
         with suppress(ModelError, UsageError):
-            runs, notes = _runs_of(one, chosen, given, seed)
+            runs, notes = _runs_of(runnable, chosen, given, seed)
             break
     else:
         chosen = dict(shapes)
-        runs, notes = _runs_of(one, chosen, given, seed)
+        runs, notes = _runs_of(runnable, chosen, given, seed)
     cases = [(f" with seed {other}", chosen, other) for other in range(seed + 1, seed + _SEEDS)]
     cases += [(f" with shapes {each}", each, seed) for each in sizes if each != chosen]
     for label, case, other in cases if declared.keys() - given.keys() else ():
         say(f"running the model before{label}")
         with suppress(ModelError, UsageError):
-            runs.append(InputRun(*first_that_runs(one.run, one.model, case, given, other), label, is_repeat=True))
+            runs.append(
+                InputRun(*first_that_runs(runnable.run, runnable.model, case, given, other), label, is_repeat=True)
+            )
     return runs, notes
 
 
@@ -264,7 +266,7 @@ def _compare(
     except ModelError as error:
         _check_repeats(first, run, expected, where, is_optimized=is_optimized)
         return [Difference("", f"{where} the model runs before, and not after: {error}")]
-    found = []
+    differences = []
     for name, value in expected.items():
         detail = _difference(value, got[name])
         if not detail:
@@ -273,20 +275,20 @@ def _compare(
         if rounding is not None:
             notes.append(f"output {name!r} differs {where} by {rounding:.1g} of its largest value: it rounds.")
         else:
-            found.append(Difference(name, f"output {name!r} differs {where}: {detail}"))
-    if found:
+            differences.append(Difference(name, f"output {name!r} differs {where}: {detail}"))
+    if differences:
         _check_repeats(first, run, expected, where, is_optimized=is_optimized)
-    return found
+    return differences
 
 
 def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str, *, is_optimized: bool) -> None:
     """Raise NotVerified if the model before computes something else now."""
     say("running the model before once more")
     try:
-        again = first.run(run.inputs, is_optimized=is_optimized)
+        repeated = first.run(run.inputs, is_optimized=is_optimized)
     except ModelError as error:
         raise NotVerified(f"{where} the model before runs once, and then it does not ({error}).") from None
-    names = [name for name, value in expected.items() if _difference(value, again[name])]
+    names = [name for name, value in expected.items() if _difference(value, repeated[name])]
     if names:
         raise NotVerified(f"{where} the model before computes other values each time for {list_names(names)}.")
 

@@ -170,7 +170,7 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
         if is_supervised or timeout is not None or memory is not None:
             return _supervise(work, timeout, memory, is_supervised=is_supervised)
         with console.showing_progress():
-            return do(work)
+            return compute_answer(work)
     except (MemoryError, supervisor.ChildDied) as error:
         raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
@@ -182,7 +182,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
-                do, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
+                compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
         with signals.shielded():
             for placement in answer.placements:
@@ -204,7 +204,7 @@ def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | No
     return f"its process {error}{cause}."
 
 
-def do(work: Work, owner: str = "") -> Answer:
+def compute_answer(work: Work, owner: str = "") -> Answer:
     """Do the work. With an `owner`, leave the output files in scratch folders instead of putting them into place.
 
     Args:

@@ -287,8 +287,11 @@ class _Comparison:
         if self.first is self.second:
             return []
         seeds = range(seed + 1, seed + _MATCHING_RUNS)
-        more = [self.first.make_inputs(given, shapes, other, run.attempt) for other in seeds]
-        return [run.inputs, *(one for one in more if not isinstance(_try(self.good, self.first, one), Failure))]
+        candidates = [self.first.make_inputs(given, shapes, later, run.attempt) for later in seeds]
+        return [
+            run.inputs,
+            *(inputs for inputs in candidates if not isinstance(_try(self.good, self.first, inputs), Failure)),
+        ]
 
     def _run_second(self, inputs: Mapping[str, Array]) -> Result:
         return _try(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
@@ -305,8 +308,8 @@ class _Comparison:
                 return (), result
         assert not isinstance(run.got, Failure)
         assert not isinstance(run.expected, Failure)
-        every = range(len(self.second.nodes))
-        exact = {name: EXACT for name in run.got if only_moves(self.second, every, name)}
+        all_nodes = range(len(self.second.nodes))
+        exact = {name: EXACT for name in run.got if only_moves(self.second, all_nodes, name)}
         outputs = compare_outputs(run.got, run.expected, dict.fromkeys(run.got, self.tolerance) | exact)
         return outputs, next((output.failure for output in outputs if output.failure is not None), None)
 
@@ -343,14 +346,14 @@ class _Comparison:
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
-        for side, result, again in (
+        for side, result, repeated in (
             (self.bad, run.got, self._run_second(run.inputs)),
             (self.good, run.expected, self._rename(_try(self.good, self.first, run.inputs))),
         ):
-            if isinstance(result, Failure) or isinstance(again, Failure):
-                if not (isinstance(result, Failure) and isinstance(again, Failure) and again.is_like(result)):
+            if isinstance(result, Failure) or isinstance(repeated, Failure):
+                if not (isinstance(result, Failure) and isinstance(repeated, Failure) and repeated.is_like(result)):
                     return side
-            elif any(output.failure is not None for output in compare_outputs(again, result, {})):
+            elif any(output.failure is not None for output in compare_outputs(repeated, result, {})):
                 return side
         return None
 

@@ -356,11 +356,11 @@ def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
         yield NO_PIPE, None
         return
     theirs, ours = os.pipe()
-    kept = os.fdopen(ours, "wb")
+    parent_end = os.fdopen(ours, "wb")
     try:
-        yield theirs, kept
+        yield theirs, parent_end
     except BaseException:
-        kept.close()
+        parent_end.close()
         raise
     finally:
         os.close(theirs)

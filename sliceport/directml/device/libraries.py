@@ -40,7 +40,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return the package and version that the libraries in a folder are from."""
+    """Return the package and version of the libraries in a folder; without a note, the downloaded version."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
