@@ -58,7 +58,10 @@ class Plan:
 
 
 def _copy_in_parts(source: Array, target: Array) -> None:
-    """Copy by several threads: each copies a part of the outermost axis with at least as many elements as threads."""
+    """Copy in several threads; each thread copies one part of an axis.
+
+    The axis is the outermost one that is at least as long as the number of threads.
+    """
     count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
     if axis is None:

@@ -146,11 +146,13 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
 
 
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
+    """Yield the defects that the masks trigger; the `trigger` of each defect has its condition in words."""
     if view.op != "StridedSlice":
         return
     new, shrink, ellipsis = view.aligned_masks.new_axis, view.aligned_masks.shrink_axis, view.aligned_masks.ellipsis
     count = len(new)
     any_new, any_shrink = any(new), any(shrink)
+    # An entry for a new axis names no axis of the input, so an axis lacks an entry if count - sum(new) < rank.
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
         yield NEW_AND_SHRINK
     if any(map(and_, view.aligned_masks.begin, shrink)):

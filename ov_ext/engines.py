@@ -62,7 +62,7 @@ class WholeModels(OpenVINOEngine):
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return whether a narrower type is the cause, which the CPU plugin chooses by default; see `NamesCause`."""
+        """Return the cause if the CPU plugin fails by default but not in f32, or else ""; see `NamesCause`."""
         if self.name != "openvino-cpu" or "precision" in options or fails({**options, "precision": "f32"}):
             return ""
         return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"

@@ -49,7 +49,9 @@ def StridedSlice(  # noqa: N802
     shrink_axis_mask: Sequence[int] = (),
     ellipsis_mask: Sequence[int] = (),
 ) -> ov.Node:
-    """Build a node of OpenVINO's StridedSlice-1: operator `StridedSlice1` of version `ov_ext`, as `backend` chooses it.
+    """Build a node that computes OpenVINO's StridedSlice-1, by the Python or native operator that `backend` chooses.
+
+    The node's type is `StridedSlice1` of version `ov_ext`.
 
     The masks hold a 0 or 1 for each entry. Missing bits are 0, and further bits are ignored. An ellipsis bit takes
     precedence over a new axis, a new axis over a shrunk axis, and a shrunk axis over a slice.

@@ -184,6 +184,7 @@ def _expand(data: Array, shape: Array) -> Array:
 def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
     """Gather elements, because onnx's reference fails on long axes and on indices shorter than the data."""
     axis %= data.ndim
+    # `take_along_axis` needs equal sizes on the other axes. ONNX lets the indices be shorter there.
     window = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])
     return np.take_along_axis(data[window], np.where(indices < 0, indices + data.shape[axis], indices), axis)
 

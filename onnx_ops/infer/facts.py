@@ -16,6 +16,7 @@ from onnx_ops.model.views import Array, Dims
 MAX_BYTES = 2**20
 """Limit of the size in bytes of a constant that is computed or read."""
 MAX_RANK = 1024
+"""Limit of ranks, of elements in a list of axes or sizes, and of outputs of a node that onnx infers."""
 # NumPy has no empty array whose other sizes have a product beyond its address space.
 _MAX_SPAN = 2**32
 INTEGER_LIMITS: dict[int, Any] = {

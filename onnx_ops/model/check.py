@@ -377,7 +377,7 @@ def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[i
             raise ModelError("holds strings as raw data, which ONNX forbids.")
         size, expected, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
     elif BITS[element] < 8:
-        return
+        return  # several of these elements share an entry of `int32_data`, so its length is not compared
     else:
         field, width = _DATA_FIELDS.get(element, ("int32_data", 1))
         size, expected, unit = len(getattr(tensor, field)), count * width, "entries"

@@ -150,12 +150,13 @@ def _tensors_to_embed(model: ir.Model) -> Iterator[_Held]:
 
 @contextmanager
 def data_closed(model: ir.Model, most: int = -1) -> Iterator[None]:
-    """Close the data files that are opened meanwhile: Windows lets nobody remove or replace an open file.
+    """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
     Args:
         model: The model.
         most: External tensors of up to this many bytes are loaded first, if they can be read.
     """
+    # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     closed = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
     for tensor, put in closed:
         if tensor.nbytes <= most:
@@ -279,9 +280,11 @@ def load_externals(held: Iterable[_Held]) -> None:
             raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
 
 
-def _save(model: ir.Model, path: Path, data: str | None) -> None:
+def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
+    """Save a model, with its weights in the file `data_name` beside it; None leaves the weights where they are."""
+    weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
-        with _metadata_once(model), nullcontext() if data is None else _weights_in(model, path.with_name(data)):
+        with _metadata_once(model), weights:
             ir.save(model, path)
     except OSError:
         raise

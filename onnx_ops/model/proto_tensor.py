@@ -66,7 +66,10 @@ class Tensor:
         return self._read_file().numpy() if self.is_external else to_array(self.raw)
 
     def tobytes(self) -> bytes:
-        """Return the elements as little-endian bytes, of types of 32 or 64 bits only."""
+        """Return the elements as little-endian bytes, after loading external ones into memory.
+
+        The element type must have 32 or 64 bits.
+        """
         if self._array is not None:
             return self._array.tobytes()
         if self.is_external:

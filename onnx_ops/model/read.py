@@ -93,7 +93,7 @@ def read_any(model: Any) -> CheckedModel:
     except Exception as error:  # onnx-ir and protobuf have their own classes of errors
         raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
     tensors = (value.const_value for value in model.graph.initializers.values())
-    # onnx-ir keeps the folder in each external tensor; a model's data files are all in one.
+    # onnx-ir keeps the folder in each external tensor. All data files of a model are in one folder.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])
 
@@ -118,12 +118,13 @@ def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> C
 
 @contextmanager
 def file_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the path of the model's file in front of each ModelError raised inside the context, unless it is empty."""
+    """Prefix each ModelError raised inside the context with the path of the model's file, unless `path` is empty."""
     try:
         yield
     except ModelError as error:
         if not path:
             raise
+        # The cause skips `error`, so that a traceback does not print the same message twice.
         raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
 
 

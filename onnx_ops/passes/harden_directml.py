@@ -49,4 +49,5 @@ def build_hardening_report(
     nodes: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
 ) -> Hardening:
     """Build the report of a model. `nodes` is the number of its slicing nodes."""
-    return Hardening(ONNXRUNTIME_DML, DIRECTML_PROVIDER[-1], nodes, tuple(changes), tuple(invalid))
+    newest_tried_version = DIRECTML_PROVIDER[-1]
+    return Hardening(ONNXRUNTIME_DML, newest_tried_version, nodes, tuple(changes), tuple(invalid))

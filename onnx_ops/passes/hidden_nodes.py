@@ -154,7 +154,10 @@ def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterat
 
 
 def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes that compute a shape with which onnxruntime does not load a Reshape if the shape is constant."""
+    """Yield the nodes that compute a forbidden shape for a Reshape; see `is_forbidden_shape`.
+
+    If the shape became a constant, onnxruntime would not load the model.
+    """
     for node in nodes:
         for output in node.outputs if node.op_type != "Constant" else ():
             data = facts.get(output, NO_FACTS).data

@@ -97,7 +97,7 @@ class SliceChain:
             raise Skip("it cuts a new axis")
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
-        """Return the index of the one element that is kept of the one axis that is cut and dropped; else None."""
+        """Return the index of the one Gather that can replace the chain's Slice and Squeeze; None if they do more."""
         if len(dropped) != 1 or list(self.cut) != list(dropped):
             return None
         (axis,) = dropped

@@ -136,16 +136,17 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts and the parts that are read; no parts if the node cuts otherwise."""
+    """Return the axis that a node cuts and the parts that are read; no parts if one is not a run of neighbours."""
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
-        read = [(o, range(*b)) for o, b in zip(node.outputs, spec.bounds, strict=True) if is_used(o)]
-        return spec.axis, [Part(node, output, run) for output, run in read] if all(r for _, r in read) else []
+        pairs = zip(node.outputs, spec.bounds, strict=True)
+        read = [Part(node, output, range(*bounds)) for output, bounds in pairs if is_used(output)]
+        return spec.axis, read if all(part.run for part in read) else []  # a run may be empty
     if node.op_type == "Gather":
         axis, run, is_dropped = read_gather(node, opset, shape)
         return axis, [Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else []
-    run_of = read_run(node, opset, shape)
-    return (0, []) if run_of is None else (run_of[0], [Part(node, node.outputs[0], run_of[1])])
+    axis_and_run = read_run(node, opset, shape)
+    return (0, []) if axis_and_run is None else (axis_and_run[0], [Part(node, node.outputs[0], axis_and_run[1])])
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:

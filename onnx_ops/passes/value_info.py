@@ -110,7 +110,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
 def _infer_probe(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]], *, folding: bool
 ) -> ValueInfo | None:
-    """Infer what `infer_value_info` returns from a probe; None if nodes turn out to be contested, which are marked."""
+    """Infer the value info of a model from a probe. If nodes turn out to be contested, mark them and return None."""
     opset = standard_opset(model.opset_imports)
     values = _pair_values(model, probe, copies)
     view = IrModel(probe)
@@ -126,8 +126,8 @@ def _infer_probe(
         if _mark_all(slicing, opset):  # more sizes are known
             return None
     value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
-    for value, same in values.items():
-        value_info.record(value, same, [facts.get(copy, NO_FACTS) if copy is not None else NO_FACTS for copy in same])
+    for value, twins in values.items():
+        value_info.record(value, twins, [facts.get(twin, NO_FACTS) if twin is not None else NO_FACTS for twin in twins])
     for graph in model_graphs(model):
         for value in graph.initializers.data.values():
             if value.const_value is not None:

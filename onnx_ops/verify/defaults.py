@@ -158,7 +158,7 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     """Return the integers plus 1 and minus 1 (the other way at the end of the range), and in reverse order."""
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1
     low = -high - 1 if dtype.is_signed() else 0
-    wide = default.astype(object)
+    wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
     variants = []
     for step, end in ((1, high), (-1, low)):
         moved = np.where(wide == end, wide - step, wide + step)

@@ -143,7 +143,10 @@ class OnnxGraph:
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
     ) -> dict[str, Array]:
-        """Return the given arrays, and random ones for the other inputs; see `Graph`."""
+        """Return the given arrays, and random ones for the other inputs; see `Graph`.
+
+        An array for an input with a default replaces the default in the graph, and is not returned.
+        """
         assert self._model is not None
         most, least = _ATTEMPTS[attempt]
         arrays = make_inputs(self._model, shapes, inputs, seed, most, least)
@@ -243,6 +246,7 @@ class OnnxGraph:
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
+        # `check` knows a converter and an optimizer as engines of their own; the engine runs them before the model.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
         defects = [
             finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}

@@ -95,7 +95,7 @@ def verify_hardening(
         second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):
-        return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_adapter(refusals)))
+        return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_untried_nodes(refusals)))
     if refusals:
         raise NotVerified(" ".join(finding.message for finding in refusals))
     differences = tuple(
@@ -107,10 +107,10 @@ def verify_hardening(
     return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, first, second)
 
 
-def _describe_adapter(refusals: Sequence[Finding]) -> str:
-    nodes = {finding.node: finding.op_type or "a part of the model" for finding in refusals}
-    listed = ", ".join(f"{count} {op_type}" for op_type, count in Counter(nodes.values()).most_common())
-    return f"not tried on DirectML: {count_of(len(nodes), 'node')}; the adapter lacks what they need ({listed})."
+def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
+    op_types = {finding.node: finding.op_type or "a part of the model" for finding in refusals}
+    listed = ", ".join(f"{count} {op_type}" for op_type, count in Counter(op_types.values()).most_common())
+    return f"not tried on DirectML: {count_of(len(op_types), 'node')}; the adapter lacks what they need ({listed})."
 
 
 def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:

@@ -43,7 +43,7 @@ def _build(*, if_possible: bool) -> int:
 
 
 def _describe_obstacle() -> str | None:
-    """Return why this machine cannot build the library, or None if it can or has it."""
+    """Return why this machine cannot build the library, or None if it can, or if the library is there."""
     try:
         _, version = find_openvino()
     except BuildError as error:

@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
 
 
 def state_of(path: str) -> State:
-    """Return the state of a file."""
+    """Return the state of a file; None if the file is missing or the system does not return its state."""
     try:
         return _state(os.stat(path))
     except OSError:

@@ -47,6 +47,7 @@ class LocalRunner:
                 return None if is_stopped.is_set() else next(source, None)
 
         def work() -> None:
+            # Each thread ends with None, so that the loop below can count the threads that are done.
             try:
                 while (task := take()) is not None:
                     results.put(process(job, task, self._scratch, is_stopped))

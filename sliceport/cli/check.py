@@ -88,19 +88,19 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         UsageError: An option has a value that is not known.
     """
     try:
-        pages, chosen = read_pages(options), read_options(options)
+        pages, arguments = read_pages(options), read_options(options)
     except SliceportError as error:
         if options.format == "json":
             emit(to_text({"schema_version": 1, "error": str(error)}))
         raise
     if len(options.models) > 1 and pages["model_explorer"] is not None:
         raise UsageError(f"--model-explorer takes one model, got {len(options.models)}.")
-    chosen |= {"model_explorer": pages["model_explorer"]}
+    arguments |= {"model_explorer": pages["model_explorer"]}
     files: dict[str, str] = {}
     results: list[dict[str, Any]] = []
     clean = True
     for model in options.models:
-        work = Work("check", model, None, chosen, False, "json", options.verbose, None)
+        work = Work("check", model, None, arguments, False, "json", options.verbose, None)
         try:
             answer = compute(work, options, is_supervised=is_supervised)
         except SliceportError as error:

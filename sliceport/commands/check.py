@@ -15,15 +15,15 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
     from sliceport.report.model_explorer import check_node_data
 
     progress.say(f"checking {model}")
-    chosen = dict(options)
-    fail_on = chosen.pop("fail_on", None)
-    node_data = chosen.pop("model_explorer", None)  # the name of a file
-    report = check(model, **chosen)
+    arguments = dict(options)
+    fail_on = arguments.pop("fail_on", None)
+    node_data_file = arguments.pop("model_explorer", None)
+    report = check(model, **arguments)
 
     def result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
-    files = {} if node_data is None else {node_data: check_node_data(result(), model)}
+    files = {} if node_data_file is None else {node_data_file: check_node_data(result(), model)}
     return Outcome(
         is_clean=not any(fail_on is None or one.kind in fail_on for one in report.findings),
         summary=lambda: summarize(result()),

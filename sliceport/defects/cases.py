@@ -44,9 +44,10 @@ class OnnxCase:
         'y = Slice(x[4], [0], [2])'
         """
         head, _, body = self.graph.rpartition(" { ")
-        written = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
-        written |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
-        nodes = re.sub(r"\w+", lambda word: written.get(word[0], word[0]), body.removesuffix(" }"))
+        texts = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
+        # The pattern matches the first input, and then the first output, whose sizes are left out.
+        texts |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
+        nodes = re.sub(r"\w+", lambda word: texts.get(word[0], word[0]), body.removesuffix(" }"))
         return _name_limits(nodes.replace("  ", "; "))
 
 

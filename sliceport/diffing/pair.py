@@ -128,22 +128,31 @@ class Pair:
         counterpart = ", ".join(map(str, right.nodes)) or "an input or a constant"
         return (*self._enter(case, right, expected), counterpart, notes)
 
-    def _enter(self, case: Case, right: Case, expected: dict[str, Value]) -> tuple[Case, dict[str, Value]]:
-        """Return the first run of a body that differs, if both parts are one node of control flow."""
-        if len(case.numbers) != 1 or len(right.numbers) != 1:
+    def _enter(self, case: Case, counterpart: Case, expected: dict[str, Value]) -> tuple[Case, dict[str, Value]]:
+        """Return the smallest differing part of the first body run that differs, with its expected values.
+
+        If the case or its counterpart is not one node of control flow, or no run of a body differs, return `case` and
+        `expected`.
+
+        Args:
+            case: A part of the second model.
+            counterpart: The same part of the first model.
+            expected: The values that are expected of the case.
+        """
+        if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return case, expected
-        ours, theirs = (
-            each.graph.bodies(each.numbers[0], each.given, side.run)
-            for each, side in zip((right, case), self.sides, strict=True)
+        first_runs, second_runs = (
+            part.graph.bodies(part.numbers[0], part.given, side.run)
+            for part, side in zip((counterpart, case), self.sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
-            for first, second in zip(ours, theirs, strict=False):
-                theirs_and_ours = zip(
+            for first, second in zip(first_runs, second_runs, strict=False):
+                second_and_first_names = zip(
                     (*second.graph.inputs, *second.graph.outputs),
                     (*first.graph.inputs, *first.graph.outputs),
                     strict=False,
                 )
-                names = dict(theirs_and_ours)
+                names = dict(second_and_first_names)
                 inner = Pair(first.graph, second.graph, self.sides, names, self.tolerance)
                 located = inner._locate(first.inputs, inner._match([first.inputs]), second.graph.outputs)
                 if located is not None:

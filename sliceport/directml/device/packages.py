@@ -34,6 +34,7 @@ class PackageIndex:
         keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
+        # Epoch 999 is newer than the version that any dependency asks for, so that apt does not upgrade the package.
         entry = (
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
