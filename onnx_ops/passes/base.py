@@ -248,7 +248,7 @@ class NodePass(SlicingPass):
             self.skip(node, self.value_info.invalid[node])
             return
         if not (is_strided_slice(node) or has_its_values(node)):
-            self.skip(node, f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
+            self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return
         try:
             self.rewrite(node, opset)
