@@ -222,7 +222,7 @@ def _runs_of(
 def _run_with_repeats(
     runnable: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
 ) -> tuple[list[InputRun], list[str]]:
-    """Run the model before as `_runs_of` does, and with other seeds and sizes; sizes that do not run are left out."""
+    """Run the model before as `_runs_of` does, and with other seeds and sizes; a note names those that do not run."""
     declared = declared_in(runnable.proto.graph)
     sizes = [] if given else _sizes_of_open_axes(declared)
     for chosen in [{**each, **shapes} for each in sizes]:
@@ -236,10 +236,12 @@ def _run_with_repeats(
     cases += [(f" with shapes {each}", each, seed) for each in sizes if each != chosen]
     for label, case, other in cases if declared.keys() - given.keys() else ():
         say(f"running the model before{label}")
-        with suppress(ModelError, UsageError):
-            runs.append(
-                InputRun(*first_that_runs(runnable.run, runnable.model, case, given, other), label, is_repeat=True)
-            )
+        try:
+            repeated = first_that_runs(runnable.run, runnable.model, case, given, other)
+        except (ModelError, UsageError):
+            notes.append(f"not compared{label}: the original model does not run on them")
+        else:
+            runs.append(InputRun(*repeated, label, is_repeat=True))
     return runs, notes
 
 

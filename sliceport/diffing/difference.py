@@ -247,9 +247,7 @@ def _is_arithmetic(dtype: np.dtype[Any]) -> bool:
 
 def widen(flat: Array) -> Array:
     """Return elements as float64, or complex128 if they are complex."""
-    if flat.dtype.kind == "c" or flat.dtype.name in ("float64", "int64", "uint64"):
-        return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
-    return flat.astype(np.float64)
+    return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
 
 
 def _signed_infinity(wide: Array) -> Array:

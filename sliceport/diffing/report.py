@@ -129,8 +129,8 @@ class DiffReport:
     def _repr_html_(self) -> str:
         rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
         sentences = [*(self.part.sentences if self.part is not None else ()), *self.notes]
-        columns = ("output", "elements", "shape", "result", "detail")
-        return html_table(repr(self)[1:-1], columns, rows) + html_table("", ("findings",), [[s] for s in sentences])
+        outputs = html_table(repr(self)[1:-1], ("output", "elements", "shape", "result", "detail"), rows)
+        return outputs + (html_table("", ("findings",), [[s] for s in sentences]) if sentences else "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
