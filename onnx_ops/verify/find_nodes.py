@@ -130,12 +130,10 @@ def find_differences(
             text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
             findings.append(Finding("different", "", "", text))
             continue
-        why = "its values differ without graph fusion, too"
-        if case.is_fusion:
-            why = "its graph fusion is to blame: with fusion off the values are right"
+        blame = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
         text = (
             f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
-            f"differently from {onnxruntime_cpu.NAME} ({why})."
+            f"differently from {onnxruntime_cpu.NAME}{blame if case.is_fusion else ''}."
         )
         findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
     return tuple(dict.fromkeys(findings))

@@ -250,7 +250,7 @@ class Search:
         assert best is not None
         if len(best.numbers) > 1:
             written = tuple(name for node in best.nodes for name in node.writes)
-            self.best = replace(best, is_fusion=self._failure_of(replace(best, outputs=written)) is None)
+            self.best = replace(best, is_fusion=self._runs_right(replace(best, outputs=written)))
 
     def _enter_body(self) -> None:
         """Search a body of control flow, if one fails on the inputs that the good side hands to it."""
@@ -272,6 +272,14 @@ class Search:
                 return
         except RunFailed:  # the good side runs the body only within its node
             return
+
+    def _runs_right(self, case: Case) -> bool:
+        """Return whether the bad side runs a case, and no output differs."""
+        try:
+            self._bad.run(case.model, case.inputs)
+        except RunFailed:
+            return False
+        return self._failure_of(case) is None
 
     def fails(self, case: Case) -> bool:
         """Return whether a case fails."""
