@@ -77,6 +77,20 @@ def test_wrong_fusion_is_found_with_its_nodes(differ: Differ) -> None:
     assert report.part.case.is_fusion
 
 
+def test_engine_that_refuses_more_outputs_is_not_right_with_them(differ: Differ) -> None:
+    wrong = fuse("Sigmoid", "Add", "Sub")
+
+    def fault(proto: onnx.ModelProto) -> None:
+        if {"c", "d"} <= {output.name for output in proto.graph.output}:
+            raise ModelError("the value of a fusion is not an output")
+        wrong(proto)
+
+    report = differ(CHAIN, fault)
+    assert names(report) == ["c", "d"]
+    assert report.part is not None
+    assert not report.part.case.is_fusion
+
+
 def test_refused_node_is_found(differ: Differ) -> None:
     report = differ(CHAIN, refuse("Sigmoid"))
     assert names(report) == ["c"]
