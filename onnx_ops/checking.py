@@ -11,6 +11,8 @@ from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
     check_node,
+    conv_transpose_defects,
+    einsum_defects,
     matmul_defects,
     reshape_defects,
     reshape_entries,
@@ -63,7 +65,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
     known.EMPTY_PART.id: (REPORTED["empty part of a split"],),
     known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
 }
-_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
+_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose"))
 _Findings = Iterator[tuple[Defect, Kind, str]]
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
@@ -122,6 +124,10 @@ class _Checker:
                 yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._find_constant_elements)))
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+        elif is_standard(node, "Einsum"):
+            yield from _add_reports(einsum_defects(node))
+        elif is_standard(node, "ConvTranspose"):
+            yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)

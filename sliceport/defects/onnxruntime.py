@@ -184,6 +184,63 @@ MATMUL_OF_MANY_AXES = Defect(
     ),
     workaround="a Reshape before it joins the leading axes, and one behind it parts them again",
 )
+EINSUM_OF_NO_MATMUL = Defect(
+    id="einsum that no matrix product computes",
+    trigger="an Einsum of two tensors that sums over more than one label, sums over one of labels that both tensors "
+    "have, or has more than 5 labels",
+    right="by Einsum-12, the products of elements are summed along the labels that the output lacks",
+    divergences=(_directml("ends the process unless it fuses the node, which it does not in a model of open sizes"),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[n,2] x) => (float[m] y) <float[2,2] one = {1, 0, 0, 1}> "
+                '{ y = Einsum<equation = "ab,ab->a">(x, one) }',
+                shape=(2, 2),
+            ),
+            right=gives((0, 3)),
+            seen={ONNXRUNTIME_CPU: gives((0, 3)), ONNXRUNTIME_DML: EndsProcess(11)},
+        ),
+    ),
+    workaround="it becomes a MatMul",
+)
+EINSUM_DROPS_A_LABEL = Defect(
+    id="einsum that drops a label",
+    trigger="an Einsum of two tensors that sums over one label, with more other labels than one of each tensor's own "
+    "and two",
+    right="by Einsum-12, the output has an axis for each of its labels",
+    divergences=(_directml("computes one element of an axis, and does not write the others"),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[1,1,1,1,2] x) => (float[1,1,1,2] y) <float[1,1,1] one = {1}> "
+                '{ y = Einsum<equation = "abj,abjrs->abrs">(one, x) }'
+            ),
+            right=gives((0, 1), shape=(1, 1, 1, 2)),
+            seen={ONNXRUNTIME_CPU: gives((0, 1), shape=(1, 1, 1, 2)), ONNXRUNTIME_DML: Unwritten()},
+        ),
+    ),
+    workaround="it becomes a MatMul",
+)
+CONV_TRANSPOSE_PADDING = Defect(
+    id="output_padding of one axis",
+    trigger="a ConvTranspose of one spatial axis with an output_padding, even of 0, below opset 22",
+    right="by ConvTranspose-11, output_padding adds that many elements at the end of the axis",
+    divergences=(
+        _directml("refuses the model", issues=("elbruno/ElBruno.VibeVoiceTTS#6", "elbruno/ElBruno.QwenTTS#7")),
+    ),
+    examples=tuple(
+        Example(
+            OnnxCase(
+                "(float[1,1,2] x) => (float[1,1,n] y) <float[1,1,2] w = {1, 0}> "
+                f"{{ y = ConvTranspose<strides = [2], pads = [0, 1], output_padding = [{extra}]>(x, w) }}"
+            ),
+            right=gives(elements, shape=(1, 1, 3 + extra)),
+            seen={ONNXRUNTIME_CPU: gives(elements, shape=(1, 1, 3 + extra)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
+        )
+        for extra, elements in ((0, (0, -1001, 1)), (1, (0, -1001, 1, -1001)))
+    ),
+    workaround="its output_padding is removed, and the pad at the end made smaller by it",
+)
 
 # Nodes about which engines disagree.
 
