@@ -29,7 +29,7 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    if comparison.status in ("equal", "folded"):
+    if comparison.is_clean:
         return []
     node = comparison.lowered.node
     return [
