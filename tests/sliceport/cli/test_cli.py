@@ -182,8 +182,8 @@ class TestUsage:
         from onnx_ops.passes.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
 
-        onnx = ["onnxruntime-cpu", "directml", "dml-emulator", "onnxruntime-dml"]
-        openvino = ["openvino", "directml", "dml-emulator", "openvino-cpu", "ov_ext"]
+        onnx = ["onnxruntime-cpu", "directml", "directml-validate", "dml-emulator", "onnxruntime-dml"]
+        openvino = ["openvino", "directml", "directml-validate", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == engines().keys() - {"onnx-reference"}
         for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
             lines = run(command, "--help")[1].splitlines()
