@@ -20,7 +20,7 @@ from vectors import array
 
 import sliceport
 from onnx_ops.verify.run import compare
-from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
+from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 
@@ -84,7 +84,7 @@ WRONG = {
 
 
 def test_provider_differs_from_the_vectors_only_by_known_defects(directml: device.Device) -> None:
-    assert directml.facts()["onnxruntime"] in DIRECTML_PROVIDER
+    assert directml.facts()["onnxruntime"] in VERSIONS[ONNXRUNTIME_DML]
     seen = {identify(case): provider_says(directml, case) for case in VECTORS}
     assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
 
