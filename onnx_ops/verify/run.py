@@ -25,9 +25,17 @@ from sliceport.diffing.side import RunFailed
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
-from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
+from sliceport.engines.comparison import (
+    Bytes,
+    Comparison,
+    Report,
+    compare_node,
+    explain,
+    reproducing_command,
+    takes_part,
+)
 from sliceport.engines.engine import Engine, NodeEngine, Value
-from sliceport.engines.registry import choose_engines
+from sliceport.engines.registry import add_validators, choose_engines
 from sliceport.errors import ModelError
 from sliceport.slicing.node import Folded
 
@@ -59,7 +67,7 @@ def compare(
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
-            `sliceport.engines`; by default `DEFAULT_EXECUTORS`.
+            `sliceport.engines`; by default `DEFAULT_EXECUTORS` and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: For the random inputs.
 
@@ -68,7 +76,7 @@ def compare(
         ModelError: The model cannot be read or onnxruntime cannot run it.
         MissingExtra: onnxruntime is not installed.
     """
-    asked = DEFAULT_EXECUTORS if executors is None else executors
+    asked = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
@@ -82,15 +90,17 @@ def compare(
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.node.scope and lowered.verdict != "folded":
             values = _capture_alone(lowered, seed)
-            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in engines]
+            partners = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in partners]
         else:
-            comparisons += _compare_in_runs(lowered, engines, runs)
+            partners = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += _compare_in_runs(lowered, partners, runs)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=given_shapes,
         feature_level=program.feature_level,
         seed=seed,
-        executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
+        executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
     )
     command += " (and the same --inputs)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command, notes)
@@ -119,7 +129,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
         by_run = [[_compare_node(lowered, engine, run.values, run.done) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
-        wrong = (i for i, one in enumerate(comparisons) if one.status not in ("equal", "folded"))
+        wrong = (i for i, one in enumerate(comparisons) if not one.is_clean)
         i = next(wrong, 0)
         chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
     return chosen
