@@ -53,7 +53,7 @@ class OpenVINOGraph:
     def __init__(self, model: ov.Model) -> None:
         self._model = model
         self._numbers: list[int] = []
-        self.nodes: list[GraphNode] = []
+        nodes: list[GraphNode] = []
         self._places: dict[str, tuple[int, int]] = {}
         names: dict[tuple[str, int], str] = {}
         for number, node in enumerate(model.get_ordered_ops()):
@@ -67,11 +67,12 @@ class OpenVINOGraph:
                 self._places[names[key]] = (number, key[1])
             if kind != "Parameter":
                 self._numbers.append(number)
-                self.nodes.append(self._describe(node, names))
-        self.inputs = [name_of(value) for value in model.inputs]
+                nodes.append(self._describe(node, names))
+        self.nodes: Sequence[GraphNode] = nodes
+        self.inputs: Sequence[str] = [name_of(value) for value in model.inputs]
         sources = [result.input_value(0) for result in model.get_results()]
         keys = [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
-        self.outputs = list(dict.fromkeys(names[key] for key in keys if key in names))
+        self.outputs: Sequence[str] = list(dict.fromkeys(names[key] for key in keys if key in names))
 
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
         kind = node.get_type_name()

@@ -71,9 +71,9 @@ class OnnxGraph:
         self._nodes = [node for node, is_one in pairs if not is_one]
         self._types = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
         self._constants = self._weights.keys() | self._sparse.keys() | self._constant_nodes.keys()
-        self.inputs = [value.name for value in graph.input if value.name not in self._constants]
-        self.outputs = list(dict.fromkeys(value.name for value in graph.output))
-        self.nodes = [self._describe(node) for node in self._nodes]
+        self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
+        self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
+        self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
         self._is_open = any(not dim.HasField("dim_value") for dim in dims)
 

@@ -19,7 +19,7 @@ from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.search import only_moves
+from sliceport.diffing.graph import only_moves
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun

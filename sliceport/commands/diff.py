@@ -43,14 +43,12 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
 def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
-    message, engine = (
-        report.failure.message,
-        report.part.bad.engine.name if report.part else report.on.partition(" ")[0],
-    )
-    if report.part is None:
-        return [finding(report.failure.kind, message=message, engine=engine)]
-    node = report.part.case.culprit
+    if not report.parts:
+        engine = report.on.partition(" ")[0]
+        return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     return [
-        finding(report.failure.kind, node.op_type, node.name, message, engine=engine, defect=defect)
-        for defect in [defect.id for defect in report.part.defects] or [""]
+        finding(failure.kind, node.op_type, node.name, failure.message, engine=part.bad.engine.name, defect=defect)
+        for part in report.parts
+        for node, failure in [(part.case.culprit, part.case.failure)]
+        for defect in [defect.id for defect in part.defects] or [""]
     ]
