@@ -38,8 +38,10 @@ def add_options(command: Parser) -> None:
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
-        metavar="abs=X,rel=Y,ulp=Z",
-        help="what is accepted of computed outputs; one measure suffices; default: by element type",
+        action="append",
+        default=[],
+        metavar="[NAME:]abs=X,rel=Y,ulp=Z",
+        help="what is accepted of computed outputs, or of one; one measure suffices; default: by element type",
     )
     command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
     command.listing = list_engines
@@ -55,7 +57,7 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "on": options.on,
         "against": options.against,
         "seeds": options.seeds,
-        "tolerance": _parse_tolerance(options.tolerance),
+        "tolerance": dict(map(_parse_tolerance, options.tolerance)),
         "budget": parse_seconds(options.budget, "--budget"),
         "open_sizes": size,
     } | run_options(options)
@@ -65,17 +67,16 @@ def _read_both(options: argparse.Namespace) -> dict[str, Any]:
     return {"other": options.other} | read_pages(options) | read_options(options)
 
 
-def _parse_tolerance(text: str | None) -> Any:
-    if text is None:
-        return None
-    from sliceport.diffing.difference import Tolerance
-
+def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
+    """Return the name of the output, empty for all others, and the measures of its tolerance."""
+    output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
-        pairs = [part.split("=") for part in text.split(",")]
-        return Tolerance(**{names[name]: float(number) for name, number in pairs})
+        pairs = [part.split("=") for part in measures.split(",")]
+        return output, {names[name]: float(number) for name, number in pairs}
     except (KeyError, ValueError):
-        raise UsageError(f"--tolerance must be written abs=X,rel=Y,ulp=Z, each optional, got {text!r}.") from None
+        form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
+        raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
 
 
 def list_engines() -> str:

@@ -12,6 +12,7 @@ from sliceport.diffing.report import DiffReport
 def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
     """Compare a model's file; write the smallest part that fails into the folder `output`, if any."""
     from sliceport.diffing.diff import diff
+    from sliceport.diffing.difference import Tolerance
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
@@ -19,7 +20,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     progress.say(f"comparing {model}")
     chosen = dict(options)
     page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
-    report = diff(model, **chosen)
+    tolerances = {name: Tolerance(**measures) for name, measures in chosen.pop("tolerance", {}).items()}
+    report = diff(model, **chosen, tolerance=tolerances)
     is_saved = output is not None and report.part is not None
     if output is not None and is_saved:
         save(report, output, overwrite=overwrite)

@@ -117,11 +117,15 @@ class Graph(Protocol):
         """
         ...
 
-    def read_recorded(self, folder: FilePath) -> Sequence[tuple[dict[str, Array], dict[str, Value]]]:
-        """Read inputs and outputs that were recorded, in the layout of onnx's backend tests.
+    def read_value(self, place: FilePath, name: str) -> Array:
+        """Read a recorded input or output.
+
+        Args:
+            place: The file, without the suffix that such files of this format have.
+            name: The name of the value.
 
         Raises:
-            UsageError: The folder holds no data set for this model.
+            UsageError: The file cannot be read.
         """
         ...
 

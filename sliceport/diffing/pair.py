@@ -103,7 +103,9 @@ class Pair:
         runs: Iterable[Mapping[str, Array]],
     ) -> None:
         self._first, self._second, self._sides, self._names = first, second, sides, names
-        self._same: dict[str, str] = {}
+        # Names in the second model to names in the first: equal bit for bit, also close ones, and different ones.
+        self._equal: dict[str, str] = {}
+        self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
         # Equal names do not mean equal values if an exporter numbers them.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
@@ -153,7 +155,9 @@ class Pair:
                 others += by_kind.get(got[name][0].kind, ())
             match = next((other for other in others if name in got and _agree(expected[other], got[name])), None)
             if match is not None:
-                self._same[name] = match
+                self._close[name] = match
+                if all(a.digest == b.digest for a, b in zip(expected[match], got[name], strict=True)):
+                    self._equal[name] = match
             elif same in expected:
                 self._different[name] = same
             if name in written and (match is not None or same in expected):
@@ -169,32 +173,33 @@ class Pair:
             outputs: The names of the outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
-        path = sorted(find_ancestors(self._second, outputs, self._same))
+        outputs = [name for name in outputs if name not in self._equal]
+        path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
         written = [name for number in path for name in self._second.nodes[number].writes]
         names = [name for name in written if self._are_names_kept and name in self._different]
-        pairs = {name: self._different[name] for name in names[:_MAX_CANDIDATES]}
-        pairs |= {name: self._names.get(name, name) for name in outputs}
-        known = set(self._same.values())
+        targets = [(name, self._different[name], self._close) for name in names[:_MAX_CANDIDATES]]
+        targets += [(n, self._names.get(n, n), known) for known in (self._close, self._equal) for n in outputs]
         cuts = [
-            (name, find_ancestors(self._second, [name], self._same), find_ancestors(self._first, [pairs[name]], known))
-            for name in pairs
+            (name, counterpart, known, find_ancestors(self._second, [name], known))
+            for name, counterpart, known in targets
         ]
-        needed = set(pairs.values())
-        for _, numbers, origin in cuts:
-            needed |= {self._same.get(name, name) for name in find_boundary(self._second, numbers)}
+        origins = [find_ancestors(self._first, [counterpart], set(known.values())) for _, counterpart, known, _ in cuts]
+        needed = {counterpart for _, counterpart, _ in targets}
+        for (_, _, known, numbers), origin in zip(cuts, origins, strict=True):
+            needed |= {known.get(name, name) for name in find_boundary(self._second, numbers)}
             needed |= find_boundary(self._first, origin)
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
-        for name, numbers, origin in cuts:
-            boundary = {each: self._same.get(each, each) for each in find_boundary(self._second, numbers)}
+        for (name, counterpart, known, numbers), origin in zip(cuts, origins, strict=True):
+            boundary = {each: known.get(each, each) for each in find_boundary(self._second, numbers)}
             given = {each: arrays[other] for each, other in boundary.items() if other in arrays}
             case = make_case(self._second, numbers, [name], given)
-            right = make_case(self._first, origin, [pairs[name]], arrays)
-            if not numbers or case is None or right is None or pairs[name] not in arrays:
+            right = make_case(self._first, origin, [counterpart], arrays)
+            if not numbers or case is None or right is None or counterpart not in arrays:
                 continue
-            case, expected = replace(case, has_fixed_shapes=True), arrays[pairs[name]]
+            case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
             failure = self._failure_of(case, expected, tolerance)
             if failure is not None:
-                self._same[name] = pairs[name]
+                self._close[name] = self._equal[name] = self._different.pop(name, counterpart)
                 return self._enter(Located(replace(case, failure=failure), {name: expected}, right), tolerance)
         return None
 

@@ -239,7 +239,8 @@ def search_each(
         yield failure, case
         if case is not None and i < len(failures):
             right |= compute(graph, good, right, case.main_node.writes) or {}
-            failing = Search(graph, bad, good, right, failure, tolerance).find_failing([f.output for f in failures[i:]])
+            outputs = [each.output for each in failures[i:] if each.output not in right]
+            failing = Search(graph, bad, good, right, failure, tolerance).find_failing(outputs)
 
 
 def _bisect(size: int, fails: Callable[[int], bool]) -> int:

@@ -378,6 +378,15 @@ def test_each_differing_output_is_searched(differ: Differ) -> None:
     assert [part.shared for part in report.parts] == [("v",), ()]
 
 
+def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
+    graph = "(float[4] x) => (u, a) { [a] a = Exp (x)  [b] b = Neg (a)  [c] u = Tanh (b) }"
+    for report in (
+        differ(graph, swap("a", "Relu")),
+        compare_models(graph, graph.replace("Exp", "Relu"), tmp_path),
+    ):
+        assert [(part.case.culprit.name, part.shared) for part in report.parts] == [("a", ("a",))]
+
+
 def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
     def fault(proto: onnx.ModelProto) -> None:
         swap("a", "Sqrt")(proto)
@@ -411,6 +420,15 @@ def test_tolerance_of_one_output_leaves_others_alone(differ: Differ) -> None:
         differ(OUTPUTS, fault, tolerance={"q": EXACT})
 
 
+def test_difference_that_fades_and_grows_again_is_found(tmp_path: Path) -> None:
+    """The value between them is close, so that the fault lies behind a value that matches."""
+    graph = """(float[4] x) => (y) <float small = {1e-7}, float large = {1e6}> {
+        [a] a = Exp (x)  [b] b = Mul (a, small)  [c] c = Mul (b, large)  [d] y = Tanh (c) }"""
+    for fault in ("Relu (x)", "Softplus (x)"):
+        report = compare_models(graph, graph.replace("Exp (x)", fault), tmp_path)
+        assert names(report) == ["a"]
+
+
 def test_model_that_its_own_engine_refuses_is_searched(differ: Differ, tmp_path: Path) -> None:
     report = differ(CHAIN, refuse("Sigmoid"), other=save(CHAIN, tmp_path / "other.onnx"), against="onnxruntime-cpu")
     assert names(report) == ["c"]
@@ -433,3 +451,58 @@ def test_values_of_two_models_are_computed_once(tmp_path: Path, monkeypatch: pyt
     report = compare_models(first, first.replace("v201 = Add", "v201 = Sub"), tmp_path)
     assert names(report) == ["n200"]
     assert sum(handed) < 10 * length
+
+
+def save_ir(model: Any, path: Path) -> Path:
+    import openvino as ov
+
+    ov.save_model(model, path, compress_to_fp16=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("graph", "right", "wrong", "scope"),
+    [
+        (BODIES, "Add (h, x)", "Sub (h, x)", "If 'pick', then_branch"),
+        (BODIES, "Sin (m)", "Cos (m)", "Loop 'y', iteration 0"),
+        (SCAN, "Add (s, w)", "Sub (s, w)", "TensorIterator 'all', iteration 0"),
+        (SCAN, "Mul (v, v)", "Mul (v, s)", "TensorIterator 'all', iteration 1"),
+    ],
+)
+def test_bodies_of_ir_are_entered(graph: str, right: str, wrong: str, scope: str, tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    texts = (graph, graph.replace(right, wrong))
+    paths = [
+        save_ir(ov.convert_model(save(t, tmp_path / f"{i}.onnx")), tmp_path / f"{i}.xml") for i, t in enumerate(texts)
+    ]
+    x = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+    inputs = {"yes": np.array(True)} if graph == BODIES else {"x": x, "start": x[0]}
+    report = diff(*paths, on="openvino-cpu:precision=f32", inputs=inputs)
+    assert report.part is not None
+    assert report.part.case.scope == (scope,)
+    assert report.part.case.culprit.op_type in ("Subtract", "Cos", "Multiply")
+
+
+def test_recorded_outputs_of_ir_are_compared(models: Path, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    write(diff(models / "rule_new_axis.xml", on="openvino-cpu"), tmp_path / "out")
+    model = tmp_path / "out" / "model.xml"
+    again = diff(model, on="openvino-cpu", against=str(tmp_path / "out"))
+    assert names(again) == ["row"]
+    assert diff(model, on="openvino", against=str(tmp_path / "out")).is_equal
+    (tmp_path / "out" / "output_0.npy").unlink()
+    with pytest.raises(UsageError, match=r"output_0\.npy' cannot be read"):
+        diff(model, on="openvino", against=str(tmp_path / "out"))
+
+
+def test_ir_outputs_that_are_one_value_or_a_constant_are_compared(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    from openvino import opset13 as op
+
+    x = op.parameter([3], np.float32, name="x")
+    y = op.exp(x)
+    constant = op.constant(np.arange(3, dtype=np.float32))
+    model = save_ir(ov.Model([op.result(v) for v in (constant, y, y, x)], [x], "m"), tmp_path / "m.xml")
+    report = diff(model, on="openvino-cpu")
+    assert report.is_equal
+    assert len(report.outputs) == 3
