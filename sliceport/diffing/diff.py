@@ -25,6 +25,7 @@ from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Case, Search, only_moves
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side, read_side
+from sliceport.diffing.verify import ATTEMPTS
 from sliceport.engines.engine import NamesCause, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-_ATTEMPTS = 4
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
@@ -94,7 +94,7 @@ def diff(
         bad, good = _read_sides(first.format, on, None if folder else against, spent, is_recorded=folder is not None)
     else:
         good, bad = _read_both_sides((first, second), on, against, spent)
-    comparison = _Comparison(first, second, good, bad, _match_names(first, second), tolerance)
+    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerance)
     if folder is not None:
         return comparison.run_recorded(folder)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
@@ -175,7 +175,7 @@ def _read_both_sides(
     )
 
 
-def _match_names(first: Graph, second: Graph) -> dict[str, str]:
+def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Return the names in the first model of inputs and outputs of the second: the same, or those in the same place.
 
     Raises:
@@ -266,7 +266,7 @@ class _Comparison:
             ModelError: No side runs its model.
         """
         runs = []
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             inputs = self.first.make_inputs(given, shapes, seed, attempt)
             expected = self._rename(_try(self.good, self.first, inputs))
             if not isinstance(expected, Failure):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sliceport.arguments import read_seed
@@ -221,3 +223,13 @@ def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"input {name!r} is given two files.")
         files[name] = file
     return files
+
+
+def list_names(lines: Mapping[str, str]) -> str:
+    """Format a line for each name, wrapped to the width of the terminal."""
+    indent = max(map(len, lines)) + 4
+    columns = max(shutil.get_terminal_size().columns - 2, 40)
+    return "\n".join(
+        textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+        for name, text in lines.items()
+    )
