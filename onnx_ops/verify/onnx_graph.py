@@ -32,8 +32,6 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
-_ATTEMPTS: tuple[tuple[int | None, int], ...] = ((None, 0), (None, 1), (2, 0), (1, 0))
-"""Bounds of random integers: exclusive most, and least."""
 _MAX_ITERATIONS = 100
 _SCRIPT = """\
 import numpy as np, onnx
@@ -148,8 +146,7 @@ class OnnxGraph:
         An array for an input with a default replaces the default in the graph, and is not returned.
         """
         assert self._model is not None
-        most, least = _ATTEMPTS[attempt]
-        arrays = make_inputs(self._model, shapes, inputs, seed, most, least)
+        arrays = make_inputs(self._model, shapes, inputs, seed, attempt)
         for name in arrays.keys() & self._weights.keys():  # the caller replaces a default
             self._weights[name].CopyFrom(to_tensor(name, arrays.pop(name)))
         return arrays

@@ -25,6 +25,7 @@ from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side, read_side
+from sliceport.diffing.verify import ATTEMPTS
 from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-_ATTEMPTS = 4
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
@@ -96,7 +96,7 @@ def diff(
     tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
     for name in tolerances.keys() - {"", *second.outputs}:
         raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
-    comparison = _Comparison(first, second, good, bad, _match_names(first, second), tolerances)
+    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
     if folder is not None:
         return comparison.run_recorded(folder)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
@@ -161,7 +161,7 @@ def _read_engines(
     return sides
 
 
-def _match_names(first: Graph, second: Graph) -> dict[str, str]:
+def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Return the names in the first model of inputs and outputs of the second: the same, or those in the same place.
 
     Raises:
@@ -246,7 +246,7 @@ class _Comparison:
             ModelError: No side runs its model.
         """
         runs = []
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
             inputs, *more = (self.first.make_inputs(given, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-Kind = Literal["error", "crash", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
+Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Failure:
     """A failure of a run.
 
     Attributes:
-        kind: `error` and `crash` are about the whole run, the others about one output.
+        kind: `error`, `crash` and `memory` are about the whole run, the others about one output.
         output: The name of the output; empty for a failure of the whole run.
         message: One sentence, or its end.
     """

@@ -62,24 +62,51 @@ class Body:
     inputs: Mapping[str, Array]
 
 
-class Graph(Protocol):
+class ModelToRun(Protocol):
+    """A model that makes inputs for itself.
+
+    Attributes:
+        inputs: The names of the inputs that a caller has to give.
+        outputs: The names of the outputs.
+    """
+
+    @property
+    def inputs(self) -> Sequence[str]: ...  # noqa: D102 - see the class
+
+    @property
+    def outputs(self) -> Sequence[str]: ...  # noqa: D102 - see the class
+
+    def whole(self) -> WholeModel:
+        """Return the whole model."""
+        ...
+
+    def make_inputs(
+        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
+    ) -> dict[str, Array]:
+        """Return the given arrays, and random ones for the other inputs.
+
+        Args:
+            inputs: Arrays that are used as they are.
+            shapes: Sizes for inputs with open shapes.
+            seed: For the random arrays.
+            attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
+
+        Raises:
+            UsageError: An array does not fit, or a shape is open.
+        """
+        ...
+
+
+class Graph(ModelToRun, Protocol):
     """A model that can be cut.
 
     Attributes:
         format: The name of its format.
         nodes: The nodes of the main graph, each after those that it reads from.
-        inputs: The names of the inputs that a caller has to give.
-        outputs: The names of the outputs.
     """
 
     format: str
     nodes: Sequence[GraphNode]
-    inputs: Sequence[str]
-    outputs: Sequence[str]
-
-    def whole(self) -> WholeModel:
-        """Return the whole model."""
-        ...
 
     def cut(
         self,
@@ -98,22 +125,6 @@ class Graph(Protocol):
             inputs: Values that the nodes read and other nodes or the caller compute. They become inputs.
             constants: Further such values, which become constants.
             has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
-        """
-        ...
-
-    def make_inputs(
-        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
-    ) -> dict[str, Array]:
-        """Return the given arrays, and random ones for the other inputs.
-
-        Args:
-            inputs: Arrays that are used as they are.
-            shapes: Sizes for inputs with open shapes.
-            seed: For the random arrays.
-            attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
-
-        Raises:
-            UsageError: An array does not fit, or a shape is open.
         """
         ...
 

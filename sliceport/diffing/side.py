@@ -111,6 +111,8 @@ class Side:
             raise BudgetSpent("a run took longer than the time that was left") from None
         except supervisor.ChildDied as error:
             raise RunFailed(Failure("crash", "", f"its process {error}")) from None
+        except MemoryError:
+            raise RunFailed(Failure("memory", "", "it takes more memory than there is")) from None
         except SliceportError as error:
             raise RunFailed(Failure("error", "", shorten(str(error)).rstrip("."))) from None
         except Exception as error:  # an engine of another package may raise anything
