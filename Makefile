@@ -21,29 +21,32 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint lint-types lint-windows lint-style docs parts operators provider unit dist test-wheel test-lowest clean
 
+# Modules are compiled when they are first imported: pip would compile all of them, one after the other, for 24 s.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+
 .venv/pip: Makefile
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
+	$(INSTALL) --upgrade 'pip>=25.1,<27'
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[onnxruntime]'
+	$(INSTALL) --editable '.[onnxruntime]'
 	@touch $@
 
 .venv/test: .venv/demo pyproject.toml
-	$(BIN)/python -m pip install --quiet --group dev
+	$(INSTALL) --group dev
 	@touch $@
 
 .venv/docs: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group docs
+	$(INSTALL) --group docs
 	@touch $@
 
 .venv/dist: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group dist
+	$(INSTALL) --group dist
 	@touch $@
 
 .venv/lowest: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group lowest
+	$(INSTALL) --group lowest
 	@touch $@
 
 # DirectML's validator is installed where this machine can have it: 25 MB in your cache, 5 seconds.

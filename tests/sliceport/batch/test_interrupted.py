@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -54,6 +55,11 @@ def read_states(run: Path) -> dict[str, tuple[int, int]]:
     return {file.stem: (file.stat().st_ino, file.stat().st_mtime_ns) for file in run.glob("results/*/*.json")}
 
 
+def has_stored(process: subprocess.Popen[bytes], run: Path, runs: int, least: int) -> bool:
+    """Return whether the last of so many runs has stored so many results, or has ended."""
+    return process.poll() is not None or (len(list(run.glob("runs/*"))) == runs and len(read_states(run)) >= least)
+
+
 def read_made(run: Path) -> set[str]:
     """Return the keys that the run of the latest journal made."""
     lines = max((run / "runs").iterdir()).read_text().splitlines(keepends=True)[1:]
@@ -81,12 +87,7 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path, models: Path) ->
 
     for i, (least, number) in enumerate([(12, signal.SIGINT), (35, signal.SIGKILL)], 1):
         process = start(folder, "run")
-        wait_until(
-            lambda i=i, least=least, process=process: (
-                process.poll() is not None or (len(list(run.glob("runs/*"))) == i and len(read_states(run)) >= least)
-            ),
-            f"{least} results",
-        )
+        wait_until(partial(has_stored, process, run, i, least), f"{least} results")
         process.send_signal(number)
         assert process.wait(600) == (130 if number == signal.SIGINT else -number)
         check_that_stored_results_stay()
