@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
+from sliceport.hardening import explain
 
 
 def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
@@ -29,7 +30,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
-        for defect in change["defects"]
+        for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
     ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 
