@@ -32,7 +32,9 @@ from sliceport.wording import group_nodes
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
 _RAISED = "the operator set was raised"
-PORTABLE: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
+_WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
+PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
+"""The passes that write the form, beside `ExpandStridedSlicePass`, in the order in which they run."""
 
 
 def harden_portably(
@@ -65,7 +67,7 @@ def harden_portably(
         except ModelError as error:
             notes.append(f"the operator set stays {opset}: {str(error).rstrip('.')}")
     excluded = {*profile.without, *without}
-    writers = [kind(excluded, read_as) for kind in PORTABLE]
+    writers = [kind(excluded, read_as) for kind in _WRITERS]
     passes: list[SlicingPass] = [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers]
     with defaults_aside(model):
         analysis = Analysis(model)

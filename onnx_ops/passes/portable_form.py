@@ -35,8 +35,6 @@ from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, resolv
 Entries = dict[int, AxisSlice]
 NOTHING_OF_AN_AXIS = AxisSlice(0, 0, 1)
 _CONCAT_AXIS_OF_OPSET_1 = 1
-_NODES_OF_A_SLICE = 5
-"""A Slice and its four constants."""
 
 
 class ConstantBoundsPass(FoldSlicesPass):
@@ -86,7 +84,7 @@ class PortableSlicePass(PortablePass):
        has, and a Slice takes one column; a backward Slice, or one whose last row is too short, becomes a Gather.
 
     Given: y = Slice(x[4, 6], [-1, 1], [-9, 100], [1, 0], [-2, 1])
-    Result: y = Slice(x, [1, 5], [4, -7], [0, 1], [1, -2])
+    Result: y = Slice(x, [1, 5], [4, 0], [0, 1], [1, -2])
 
     Reported and not fixed: a backward Slice to the greatest integer, unless `read_as` says whose reading counts; a step
     that `without` excludes on an axis of unknown size. Skipped: bounds at run time.
@@ -109,18 +107,23 @@ class PortableSlicePass(PortablePass):
         if not entries:
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
             return
-        new = self._build(data, entries, opset, node.outputs[0])
+        excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
+        if not excluded and _is_written(node, opset, entries):
+            return
+        if excluded:
+            new = self._build_without(excluded, data, entries, opset, node.outputs[0])
+        else:
+            new = build_slice(data, entries, opset, lists_steps=True)
         if not new:
             self.report_change(node, None)
-        elif len(new) > _NODES_OF_A_SLICE or not _is_written(node, opset, entries):
-            self.replace_node(node, new)
-            self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
+            return
+        self.replace_node(node, new)
+        self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
 
-    def _build(self, data: ir.Value, entries: Entries, opset: int, output: ir.Value) -> list[ir.Node]:
-        """Return the nodes that select normal `entries`, without excluded steps; nothing if no nodes do."""
-        excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
-        if not excluded:
-            return build_slice(data, entries, opset, lists_steps=True)
+    def _build_without(
+        self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
+    ) -> list[ir.Node]:
+        """Return nodes that select normal `entries`, but do not step as the excluded ones do; empty if none can."""
         sizes = self.sizes(data)
         if sizes is None or any(sizes[axis] is None for axis in excluded):
             return []
@@ -225,7 +228,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
     """Return the bounds of the axes that are cut, sorted, and as narrow as the sizes are known.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
-    {1: AxisSlice(start=5, end=-7, step=-2)}
+    {1: AxisSlice(start=5, end=0, step=-2)}
     >>> normalize({0: AxisSlice(3, 1, 1), 1: AxisSlice(-1, -9, -2)}, (4, 6))
     {0: AxisSlice(start=0, end=0, step=1), 1: AxisSlice(start=0, end=3, step=1)}
     """
