@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -31,10 +30,11 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    from onnx_ops.model.read import CheckedModel
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
-    from onnx_ops.verify.verify import Verification
     from sliceport.checking import NodeFindings
+    from sliceport.diffing.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -169,13 +169,12 @@ class ONNX:
         from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening
 
-        on_cpu = partial(verify_rewriting, repeats=True)
         verifiers: dict[str, Callable[..., Verification]]
-        verifiers = {"onnxruntime-cpu": on_cpu, "onnxruntime-dml": verify_hardening}
+        verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
         engine = options.get("verify", False)
         if not isinstance(engine, bool) and engine not in verifiers:
             raise unknown_name("verify", engine, list(verifiers))
-        verify = on_cpu if isinstance(engine, bool) else verifiers[engine]
+        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(
@@ -193,8 +192,22 @@ def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: HardenOptions
 ) -> Result:
     """Write a model in a portable form; in its own operator set, if it does not compute the same in a later one."""
+    from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
-    from onnx_ops.passes.harden_portable import add_note, build_form_report, harden_portably, was_raised
+    from onnx_ops.passes.harden_portable import (
+        add_note,
+        build_form_report,
+        harden_portably,
+        settle_by_the_standard,
+        was_raised,
+    )
+
+    def compare(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+        if options.get("read_as") != "standard":
+            return verify(source, file, **run_options)
+        settled = to_ir(source)  # onnxruntime reads its contested nodes as the standard does
+        settle_by_the_standard(settled)
+        return verify(settled, file, **run_options)
 
     def attempt(*, raises_opset: bool) -> Result:
         return _change(
@@ -205,7 +218,7 @@ def _harden_portably(
             lambda before: harden_portably(
                 before, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
             ),
-            verify,
+            compare,
             options,
         )
 

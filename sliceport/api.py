@@ -203,7 +203,7 @@ def harden(
             `onnxruntime` continues to element 0; None leaves such a Slice. The last two are for the targets of
             `sliceport.defects.profiles`.
         verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
-            it computes the same. For ONNX `onnxruntime-dml` runs it on the real DirectML provider, too.
+            it computes the same. `onnxruntime-dml` runs it on the real DirectML provider, too, if that is the target.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.

@@ -18,19 +18,22 @@ from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.portable_form import (
     ConstantBoundsPass,
+    ContestedSlicePass,
     PortableConcatPass,
     PortablePass,
     PortableSlicePass,
     PortableSplitPass,
 )
-from sliceport.defects.profiles import Profile
+from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
+from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
 from sliceport.formats import Changes
 from sliceport.hardening import Change, Hardening, InvalidNode
-from sliceport.wording import group_nodes
+from sliceport.wording import group_nodes, spell
 
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
+_READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
@@ -77,7 +80,17 @@ def harden_portably(
         unmark(model)
     kept = [(node.op, node.node, f"{node.reason}: left as it is") for each in writers for node in each.skipped]
     notes += group_nodes(dict.fromkeys(kept))
+    if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
+        option = spell("read_as", "--read-as")
+        notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
     return model, build_form_report(profile, nodes, _drop_intermediate(changes), invalid, notes)
+
+
+def settle_by_the_standard(model: ir.Model) -> None:
+    """Write the backward Slices to the greatest integer, and no others, so that onnxruntime reads the standard."""
+    with defaults_aside(model):
+        run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
+        unmark(model)
 
 
 def build_form_report(

@@ -154,6 +154,15 @@ class PortableSlicePass(PortablePass):
         return entry.rows(size) if entry.step > 0 and is_reshapable else None
 
 
+class ContestedSlicePass(PortableSlicePass):
+    """Write a backward Slice to the greatest integer as `read_as` reads it; see `PortableSlicePass`."""
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        if contested(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
+            super().rewrite(node, opset)
+
+
 class _Chain:
     """Nodes that cut a tensor one after the other.
 

@@ -21,7 +21,7 @@ from sliceport.batch.sources import BadSource, expand, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
-from sliceport.commands.command import COMMANDS
+from sliceport.commands.command import NAMES, load
 from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
@@ -72,8 +72,8 @@ def run_batch(
         UsageError: The command does not exist, a source matches nothing, or the results cannot be read or stored.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
-    if batch.job.command not in COMMANDS:
-        raise unknown_name("command", batch.job.command, list(COMMANDS))
+    if batch.job.command not in NAMES:
+        raise unknown_name("command", batch.job.command, NAMES)
     models, bad = list_models(batch)
     begin(len(models) + len(bad))
     store = open_store(batch.job.root)
@@ -171,7 +171,7 @@ def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)
-        if not COMMANDS[batch.job.command].takes_inputs:
+        if not load(batch.job.command).takes_inputs:
             options.pop("inputs", None)
         yield Task(model, location, options)
 

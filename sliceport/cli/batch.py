@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.cli.pages import read_pages
 from sliceport.cli.parser import Commands, Parser
-from sliceport.commands.command import COMMANDS, Command
+from sliceport.commands.command import NAMES, Command, load
+from sliceport.commands.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.report.table import printable
 from sliceport.sandbox.place import write_files
 
@@ -34,7 +33,7 @@ def add(commands: Commands) -> None:
     _set_help(batch)
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
     groups: dict[str, Commands] = {}
-    for command in COMMANDS.values():
+    for command in map(load, NAMES):
         group, _, name = command.name.rpartition(" ")
         if group and group not in groups:
             parent = members.add_parser(group, help=command.help)
@@ -48,11 +47,6 @@ def add(commands: Commands) -> None:
 def _set_help(command: Parser) -> None:
     """Print the help of a command whose second word is missing."""
     command.set_defaults(verbose=0, run=lambda _: command.print_help())
-
-
-def _module_of(command: Command) -> Any:
-    """Return the module with `add_options` and `read_options` of a command."""
-    return import_module(f"sliceport.cli.{command.name.partition(' ')[0]}")
 
 
 def _add_options(parser: Parser, command: Command) -> None:
@@ -74,7 +68,8 @@ def _add_options(parser: Parser, command: Command) -> None:
     _add_page(parser)
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
-    _module_of(command).add_options(parser)
+    command.add_options(parser)
+    parser.listing = command.listing
     for action in parser._actions:
         if action.dest == "input_shapes":
             action.help = f"{action.help}; '{AUTO}' chooses the missing sizes"
@@ -133,7 +128,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
     chooses = AUTO in options.input_shapes
     options.input_shapes = [text for text in options.input_shapes if text != AUTO]
-    arguments = _module_of(command).read_options(options)
+    arguments = command.read_options(options)
     _check_names(arguments)
     job = Job(
         command=command.name,

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from sliceport import __version__, progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands
+from sliceport.commands.options import add_format, add_verbose
 from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
 from sliceport.entry_points import EntryPoint, try_entry_points
 from sliceport.report.table import table

@@ -1,0 +1,73 @@
+"""The reader of the entries in the TOML files of this package.
+
+A file has an array of tables `defect` with the attributes of `Defect`, and a table `defaults` of attributes that its
+entries share. A divergence has the versions of its engine in `VERSIONS` unless it states others. An example has
+`right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of `OpenVINOCase.of`. Names such as
+`INT64_MAX` stand for numbers. An outcome is one of these tables:
+
+    { gives = [[0, 1], []], shape = [2] }    # the elements of each output, and its shape unless it is a vector
+    { gives_range = [1, 4] }                 # elements 1, 2 and 3
+    { fails = "a part of the message" }
+    { unwritten = [] }                       # or the shape of the first output, if it is wrong
+    { ends_by_signal = 11 }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sliceport.defects.cases import LIMITS, OnnxCase, OpenVINOCase
+from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Outcome, Unwritten, gives
+from sliceport.defects.engines import VERSIONS
+
+_NUMBERS = {name: value for value, name in LIMITS.items()} | {"UINT64_MAX": 2**64 - 1}
+
+
+def read_entries(name: str) -> dict[str, Defect]:
+    """Return the entries of the file `name`.toml by their ids."""
+    data = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+    return {entry["id"]: _read_entry(data.get("defaults", {}) | entry) for entry in data["defect"]}
+
+
+def _read_entry(entry: Mapping[str, Any]) -> Defect:
+    parts = {
+        "divergences": tuple(map(_read_divergence, entry["divergences"])),
+        "examples": tuple(map(_read_example, entry["examples"])),
+    }
+    return Defect(**{**entry, **parts})
+
+
+def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
+    versions = VERSIONS.get(divergence["engine"], ())
+    return Divergence(**{"versions": versions} | {key: _read_value(value) for key, value in divergence.items()})
+
+
+def _read_example(example: Mapping[str, Any]) -> Example:
+    case = {key: _read_value(value) for key, value in example.items() if key not in ("right", "seen")}
+    seen = {engine: _read_outcome(outcome) for engine, outcome in example.get("seen", {}).items()}
+    return Example(
+        OnnxCase(**case) if "graph" in case else OpenVINOCase.of(**case), _read_outcome(example["right"]), seen
+    )
+
+
+def _read_value(value: Any) -> Any:
+    """Replace lists by tuples, and names of numbers by the numbers."""
+    return tuple(map(_read_value, value)) if isinstance(value, list) else _NUMBERS.get(value, value)
+
+
+def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
+    match outcome:
+        case {"gives": outputs}:
+            return gives(*outputs, shape=_read_value(outcome.get("shape")))
+        case {"gives_range": [start, stop]}:
+            return gives(range(start, stop))
+        case {"fails": message}:
+            return Fails(message)
+        case {"unwritten": shape}:
+            return Unwritten(tuple(shape) or None)
+        case {"ends_by_signal": signal}:
+            return EndsProcess(signal)
+    raise ValueError(f"{outcome} is not an outcome")
