@@ -12,10 +12,10 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, more, wrap_line
+from sliceport.batch.summary import count_models, more
 from sliceport.commands.outcome import Finding
 from sliceport.errors import UsageError
-from sliceport.report.table import printable, table
+from sliceport.report.table import printable, table, wrap
 
 Key = tuple[str, str, str, str, str]
 """Reason, operator, engine, defect and node, which identify a finding in both runs."""
@@ -72,13 +72,6 @@ class RunComparison:
         """Whether no model of both runs has a finding or failure that it had not before."""
         return not self.new
 
-    def sort(self) -> None:
-        """Sort all lists by model."""
-        for changes in (self.new, self.fixed, self.changed):
-            changes.sort(key=lambda change: change.model)
-        self.added.sort()
-        self.removed.sort()
-
     def count_common(self) -> int:
         """Return the number of models of both runs."""
         return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
@@ -118,7 +111,7 @@ class RunComparison:
                 parts.append(_section(title, changes, columns))
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
-                lines = [line for model in models[:MAX_LISTED] for line in wrap_line(f"  {model}", columns)]
+                lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]
                 parts.append("\n".join([f"{title}:", *lines, *more(len(models) - MAX_LISTED)]))
         return "\n\n".join(parts)
 
@@ -142,9 +135,9 @@ def _section(title: str, changes: list[ModelChange], columns: int | None) -> str
     for change in changes[:MAX_LISTED]:
         verdicts = change.after if change.before == change.after else f"{change.before} to {change.after}"
         differs = f"; other {' and '.join(change.differs).replace('_', ' ')}" if change.differs else ""
-        lines += wrap_line(f"  {change.model}: {verdicts}{differs}", columns)
+        lines += wrap(f"  {printable(change.model)}: {verdicts}{differs}", columns)
         for finding in change.findings[:MAX_LISTED]:
-            lines += wrap_line(f"    {describe_finding(finding)}", columns)
+            lines += wrap(f"    {describe_finding(finding)}", columns)
         lines += [f"  {line}" for line in more(len(change.findings) - MAX_LISTED)]
     return "\n".join(lines + more(len(changes) - MAX_LISTED))
 
@@ -166,8 +159,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     runs are masked in the rows, so that a row does not differ because it names them.
 
     Args:
-        rows_a: The rows of the earlier run, one a model.
-        rows_b: The rows of the later run, one a model.
+        rows_a: The rows of the earlier run, one a model, sorted by model.
+        rows_b: The rows of the later run, likewise.
         headers: The headers of the two runs.
 
     Raises:
@@ -196,7 +189,6 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
             f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
         )
     comparison.removed += earlier
-    comparison.sort()
     return comparison
 
 
