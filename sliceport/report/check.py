@@ -14,6 +14,8 @@ from sliceport.wording import count_of
 
 Result = Mapping[str, Any]
 """The name of a model with `CheckReport.to_json()`, or with the `error` that kept it from being checked."""
+LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
+"""The levels of kinds in SARIF and on GitHub."""
 HINT = "sliceport check --engines all MODEL adds what users report of engines that cannot be tried here"
 
 
