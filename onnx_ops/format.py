@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
-    from onnx_ops.verify.verify import Verification
     from sliceport.checking import NodeFindings
+    from sliceport.diffing.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -167,9 +166,8 @@ class ONNX:
         from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening
 
-        on_cpu = partial(verify_rewriting, repeats=True)
         verifiers: dict[str, Callable[..., Verification]]
-        verifiers = {"onnxruntime-cpu": on_cpu, "onnxruntime-dml": verify_hardening}
+        verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
         engine = options.get("verify", False)
         if not isinstance(engine, bool) and engine not in verifiers:
             raise unknown_name("verify", engine, list(verifiers))
@@ -179,7 +177,7 @@ class ONNX:
             may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
-            on_cpu if isinstance(engine, bool) else verifiers[engine],
+            verify_rewriting if isinstance(engine, bool) else verifiers[engine],
             options,
         )
 

@@ -18,6 +18,9 @@ def add(commands: Commands) -> None:
     actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     install = actions.add_parser("install", help="install it into the user's cache")
     install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
+    install.add_argument(
+        "--validator", action="store_true", help="only the library that accepts or refuses descriptors, 25 MB"
+    )
     status = actions.add_parser("status", help="whether it is there and works")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
@@ -29,14 +32,20 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> bool:
-    from sliceport.directml.device import install
+    from sliceport.directml.device import DeviceError, install
 
-    reason = install.missing()
-    if reason is not None and options.if_possible:
-        say(f"DirectML cannot be installed here: {reason}")
-        return True
-    folder = install.install(say)
-    emit(f"DirectML is installed in {folder}")
+    try:
+        emit(f"DirectML's validator is installed in {install.install_validator(say)}")
+    except DeviceError as error:
+        if options.validator and not options.if_possible:
+            raise
+        say(str(error))
+    if not options.validator:
+        reason = install.missing()
+        if reason is not None and options.if_possible:
+            say(f"DirectML cannot be installed here: {reason}")
+            return True
+        emit(f"DirectML is installed in {install.install(say)}")
     for other in install.other_folders():
         emit(f"{other} is of another version; sliceport directml uninstall removes all of them")
     return True

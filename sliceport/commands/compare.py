@@ -66,7 +66,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    if comparison.status in ("equal", "folded"):
+    if comparison.is_clean:
         return []
     node = comparison.lowered.node
     return [

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+Result = Mapping[str, Value] | Failure
+
 
 class BudgetSpent(SliceportError):
     """The time for the search is over."""
@@ -109,12 +111,21 @@ class Side:
             raise BudgetSpent("a run took longer than the time that was left") from None
         except supervisor.ChildDied as error:
             raise RunFailed(Failure("crash", "", f"its process {error}")) from None
+        except MemoryError:
+            raise RunFailed(Failure("memory", "", "it takes more memory than there is")) from None
         except SliceportError as error:
             raise RunFailed(Failure("error", "", shorten(str(error)).rstrip("."))) from None
         except Exception as error:  # an engine of another package may raise anything
             message = f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}"
             raise RunFailed(Failure("error", "", message)) from None
         return outputs
+
+    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Run a model and return its outputs, or the failure of the run; see `run`."""
+        try:
+            return self.run(model, inputs)
+        except RunFailed as failed:
+            return failed.failure
 
 
 def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:

@@ -57,7 +57,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         for c in report.comparisons
     ]
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
-    findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
+    findings = [c for c in report.comparisons if not c.is_clean]
     lines = [f"{c.status}: {c.detail}" for c in findings]
     lines += [f"note: {note}" for note in report.notes]
     if any(c.status in ("mismatch", "error") for c in findings):
@@ -67,9 +67,10 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 def report_summary(report: Report) -> str:
     """Format the counts of the comparisons on one line."""
-    counts = Counter(c.status for c in report.comparisons)
+    counts = Counter(f"accepted by {c.detail}" if c.status == "accepted" else c.status for c in report.comparisons)
     total = len(report.comparisons)
-    listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
+    order = ("equal", "mismatch", "error", "refused", "folded")
+    listed = ", ".join(f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status])
     return printable(f"{count_of(total, 'comparison')} with {report.reference}{': ' * bool(listed)}{listed}")
 
 

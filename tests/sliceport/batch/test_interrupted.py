@@ -11,10 +11,10 @@ from interrupted_batch import interrupt
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs pipes, and workers that end with who was killed")
 def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
-    signals = ("SIGINT", "SIGTERM", "SIGKILL")
-    report = interrupt(tmp_path / "models", count=150, seed=2, signals=signals, real=30)
+    signals = ("SIGINT", "SIGKILL")
+    report = interrupt(tmp_path / "models", count=60, seed=2, signals=signals, real=15)
     assert sorted(report.stored) == list(report.stored)
-    assert 0 < report.stored[0] <= report.stored[-1] < report.models == 150
+    assert 0 < report.stored[0] <= report.stored[-1] < report.models == 60
     assert report.verdicts == {"clean", "finding"}
     assert (report.recomputed, report.repeated) == ((), ())
     assert report.left == ()

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx_models import one_node
 from onnx_node_cases import CASES as NODE_TESTS
 from onnx_node_cases import with_constants
-from onnxruntime_cases import DISPUTED, GOOD, NAMES, STRINGS, identify
+from onnxruntime_cases import DISPUTED, GOOD, STRINGS, identify, vector_model
 from running import as_bytes
 from vectors import array
 
@@ -55,13 +54,6 @@ def test_node_tests(directml: device.Device, name: str) -> None:
     for got, want in zip(directml.run_onnx(constant.SerializeToString(), data, names), outputs, strict=True):
         assert got.shape == want.shape
         assert got.tobytes() == want.tobytes()
-
-
-def vector_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, npt.NDArray[Any]]:
-    data = array(case["inputs"][0])
-    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"][1:]]
-    parameters = list(zip(NAMES[case["op"]], given, strict=False))
-    return one_node(case["op"], case["opset"], data, parameters, case["attrs"], len(case["expected"])), data
 
 
 def test_our_lowering_is_right_for_every_vector(directml: device.Device) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import onnx
 import pytest
 from onnx_models import save
 
-from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.run_model import run_model
-from onnx_ops.verify.tolerance import relative_error
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
 from sliceport.directml import device
@@ -146,22 +143,6 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
         run_model(tmp_path / "text.onnx")
     assert main(["directml", "run", str(save(MOVING, tmp_path / "model.onnx")), "--seed", "-1"]) == 2
     assert "the seed must not be negative" in capsys.readouterr().err
-
-
-def captured(values: Sequence[float]) -> Captured:
-    return Captured.of(np.array(values, np.float32))
-
-
-def test_relative_error_is_measured_by_magnitude() -> None:
-    inf, nan = np.inf, np.nan
-    expected = captured([1, -4, inf, nan])
-    assert relative_error(np.array([1, -4, inf, nan], np.float32), expected) == 0
-    assert relative_error(np.array([1, -3, inf, nan], np.float32), expected) == 0.25
-    assert relative_error(np.array([1, -4, 9, nan], np.float32), expected) == inf
-    assert relative_error(np.array([1, nan, inf, nan], np.float32), expected) == inf
-    assert relative_error(np.array([1, -4], np.float32), expected) == inf
-    assert relative_error(np.array([-0.0], np.float32), captured([0.0])) > 0  # equal as numbers, not as bytes
-    assert relative_error(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
 def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path) -> None:
