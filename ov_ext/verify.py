@@ -17,8 +17,7 @@ from ov_ext.ov_graph import OpenVINOGraph
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.diffing.diff import DEFAULT_AGAINST, match_names, open_graph
-from sliceport.diffing.graph import Graph
-from sliceport.diffing.search import only_moves
+from sliceport.diffing.graph import Graph, only_moves
 from sliceport.diffing.side import Budget, Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.registry import model_engines
