@@ -33,11 +33,12 @@ import onnx
 import onnxruntime
 
 import sliceport
+from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import CANNOT_COMPILE
-from onnx_ops.verify.inputs import run_with_inputs
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import read_complete_model
-from onnx_ops.verify.tolerance import relative_error
+from sliceport.diffing.difference import compare_values
+from sliceport.diffing.verify import compute, first_that_runs
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
@@ -111,14 +112,15 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
         ModelError: The CPU provider does not run it.
     """
     network = read_complete_model(path)
-    inputs, expected = run_with_inputs(network, shapes, {}, 0, network.outputs)
+    inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
     before = run_on(dml, network.proto, inputs, expected, locates=True, traces=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name)
     is_changed = hardened.proto != network.proto
     after = run_on(dml, hardened.proto, inputs, expected, locates=True, traces=False) if is_changed else before
-    on_cpu = hardened.capture(inputs, network.outputs) if is_changed else {}
-    difference = max((relative_error(value.array(), expected[name]) for name, value in on_cpu.items()), default=0.0)
+    on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
+    diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
+    difference = max((diff.relative if diff.status != "different" else float("inf") for diff in diffs), default=0.0)
     (first, why_first), (second, why_second) = judge(before), judge(after)
     return Row(path.name, first, second, len(result.to_json()["changes"]), why_first, why_second, difference)
 
@@ -128,7 +130,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="more models")
     parser.add_argument("--input-shapes", nargs="+", default=[], metavar="NAME:SIZES", help="for the models of FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts there")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="only models whose file has one of these in its name")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only files that have one of these in their names")
     options = parser.parse_args()
     words = (word.rsplit(":", 1) for word in options.input_shapes)
     given = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}

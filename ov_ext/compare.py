@@ -20,9 +20,9 @@ from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command
+from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
 from sliceport.engines.engine import Engine
-from sliceport.engines.registry import choose_engines
+from sliceport.engines.registry import add_validators, choose_engines
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
@@ -54,7 +54,7 @@ def compare(
         model: A file's path, or an `openvino.Model`.
         input_shapes: Sizes for inputs by name.
         executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default is
-            `DEFAULT_EXECUTORS`.
+            `DEFAULT_EXECUTORS` and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: The seed of the random data.
 
@@ -63,7 +63,7 @@ def compare(
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
-    executor_names = DEFAULT_EXECUTORS if executors is None else executors
+    executor_names = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
     engines = choose_engines(executor_names, "openvino", REFERENCE)
     prepared = read_with_shapes(model, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
@@ -74,15 +74,14 @@ def compare(
         elif lowered.verdict == "folded":
             comparisons.append(Comparison(lowered, "", "folded"))
         else:
-            comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), engines, seed)
+            partners = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), partners, seed)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=shapes,
         feature_level=program.feature_level,
         seed=seed,
-        executors=None
-        if tuple(executor_names) == DEFAULT_EXECUTORS
-        else (REFERENCE, *(engine.name for engine in engines)),
+        executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
     )
     return Report(tuple(comparisons), program, f"{REFERENCE} {ov.__version__}", command)
 

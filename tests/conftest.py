@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, settings
 from processes import SMALL_HEAPS
 
 from sliceport.directml import device
-from sliceport.directml.device import install
+from sliceport.directml.device import install, validator
 from sliceport.engines import directml as shared
+from sliceport.engines import directml_validate
 
 # No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
 # `--hypothesis-profile=new` tries new ones, and the fuzzers do.
@@ -73,6 +74,31 @@ def directml() -> Iterator[device.Device]:
     with device.open(environment=SMALL_HEAPS) as opened, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared, "shared_device", lambda: opened)
         yield opened
+
+
+@pytest.fixture(scope="session")
+def _installed_validator() -> Path | None:
+    return install.validator_folder() if install.is_validator_installed() else None
+
+
+@pytest.fixture
+def validator_folder(_installed_validator: Path | None) -> Path:
+    """Return the folder of DirectML's validator. CI fails if it could be installed and is not."""
+    if _installed_validator is None:
+        is_left_out = os.environ.get("DIRECTML") == "no"
+        if os.environ.get("CI") == "true" and not is_left_out and validator.missing() is None:
+            pytest.fail("DirectML's validator is not installed: run sliceport directml install --validator")
+        pytest.skip("DirectML's validator is not installed: run sliceport directml install --validator")
+    return _installed_validator
+
+
+@pytest.fixture(autouse=True)
+def _compare_the_same_everywhere(
+    request: pytest.FixtureRequest, _installed_validator: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leave the validator out of the default executors, except in tests that use it."""
+    if "validator_folder" not in request.fixturenames:
+        monkeypatch.setattr(directml_validate.DirectMLValidate, "is_ready", lambda _: False)
 
 
 class Kept(device.Device):

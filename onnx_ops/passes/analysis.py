@@ -21,7 +21,7 @@ STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
 HARDENED = ("ConvTranspose", "Einsum", "MatMul")
 """Further operators that `harden_for_directml` looks at whatever their attributes."""
-_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
+_LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that passes ask for."""
 
 
@@ -83,3 +83,8 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
+
+
+def may_need_portable_form(proto: onnx.ModelProto) -> bool:
+    """Return whether `harden_portably` may change or report a node of a well-formed model."""
+    return any(node.op_type in ("Slice", "Split", "StridedSlice") for node in model_nodes(proto))

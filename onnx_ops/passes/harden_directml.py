@@ -17,8 +17,7 @@ from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
 from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
-from sliceport.defects.engines import ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
+from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
@@ -53,5 +52,5 @@ def build_hardening_report(
     nodes: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
 ) -> Hardening:
     """Build the report of a model. `nodes` is the number of its slicing nodes."""
-    newest_tried_version = DIRECTML_PROVIDER[-1]
+    newest_tried_version = VERSIONS[ONNXRUNTIME_DML][-1]
     return Hardening(ONNXRUNTIME_DML, newest_tried_version, nodes, tuple(changes), tuple(invalid))

@@ -14,18 +14,28 @@ import onnx_ir as ir
 from onnx_ops.lowering import lower
 from onnx_ops.model.read import CheckedModel, read_any
 from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.runtime.onnxruntime_cpu import Captured
+from onnx_ops.runtime.session import Captured
 from onnx_ops.verify.defaults import run_with_other_values
-from onnx_ops.verify.inputs import random_array, run_with_inputs
+from onnx_ops.verify.inputs import random_array
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import build_model, output_names
 from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.side import RunFailed
+from sliceport.diffing.verify import first_that_runs
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
-from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
-from sliceport.engines.engine import Engine, NodeEngine
-from sliceport.engines.registry import choose_engines
+from sliceport.engines.comparison import (
+    Bytes,
+    Comparison,
+    Report,
+    compare_node,
+    explain,
+    reproducing_command,
+    takes_part,
+)
+from sliceport.engines.engine import Engine, NodeEngine, Value
+from sliceport.engines.registry import add_validators, choose_engines
 from sliceport.errors import ModelError
 from sliceport.slicing.node import Folded
 
@@ -57,7 +67,7 @@ def compare(
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
-            `sliceport.engines`; by default `DEFAULT_EXECUTORS`.
+            `sliceport.engines`; by default `DEFAULT_EXECUTORS` and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: For the random inputs.
 
@@ -66,7 +76,7 @@ def compare(
         ModelError: The model cannot be read or onnxruntime cannot run it.
         MissingExtra: onnxruntime is not installed.
     """
-    asked = DEFAULT_EXECUTORS if executors is None else executors
+    asked = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
@@ -80,15 +90,17 @@ def compare(
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.node.scope and lowered.verdict != "folded":
             values = _capture_alone(lowered, seed)
-            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in engines]
+            partners = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in partners]
         else:
-            comparisons += _compare_in_runs(lowered, engines, runs)
+            partners = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += _compare_in_runs(lowered, partners, runs)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=given_shapes,
         feature_level=program.feature_level,
         seed=seed,
-        executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
+        executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
     )
     command += " (and the same --inputs)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command, notes)
@@ -117,7 +129,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
         by_run = [[_compare_node(lowered, engine, run.values, run.done) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
-        wrong = (i for i, one in enumerate(comparisons) if one.status not in ("equal", "folded"))
+        wrong = (i for i, one in enumerate(comparisons) if not one.is_clean)
         i = next(wrong, 0)
         chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
     return chosen
@@ -156,20 +168,21 @@ def _runs(
     written = {output.name for node in runnable.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & written)
-    inputs, captured = run_with_inputs(runnable, shapes, given, seed, names)
-    runs = [_ModelRun(_add_given_values(runnable.model, captured, inputs, read))]
-    others = run_with_other_values(lambda arrays: runnable.capture(arrays, names), runnable.model, inputs)
-    if others.result is not None:
-        values = _add_given_values(runnable.model, others.result, others.inputs, read)
+    observed, side = runnable.observe(names), onnxruntime_cpu.side()
+    inputs, outputs = first_that_runs(observed, side, shapes, given, seed)
+    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
+    others = run_with_other_values(observed, side, inputs)
+    if others.outputs is not None:
+        values = _add_given_values(runnable.model, others.outputs, others.inputs, read)
         runs.append(_ModelRun(values, f" This is{others.label}."))
     return runs, others.notes
 
 
 def _add_given_values(
-    model: ir.Model, captured: dict[str, Captured], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
 ) -> dict[str, Captured]:
     """Return the values that nodes computed, with the inputs and initializers that slicing nodes read."""
-    values = captured | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
+    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
     for name in read - values.keys():
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
@@ -189,8 +202,17 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
     )
     names = output_names(node)
-    captured = onnxruntime_cpu.capture(build_model(node, names), {"data": array}, names)
+    model = onnxruntime_cpu.whole_model(build_model(node, names), names)
+    try:
+        captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
+    except RunFailed as failed:
+        raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
     return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
+
+
+def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
+    """Return the bytes of the values that are arrays."""
+    return {name: Captured.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:

@@ -25,7 +25,7 @@ from sliceport.batch.result import encode_result, make_result, read_result, resu
 from sliceport.batch.row import FAILURES
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
-from sliceport.commands.command import COMMANDS
+from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, format_of
@@ -114,7 +114,7 @@ def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any,
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
     """Identify a model and look for its result. Import the modules of the command, which the timeout does not count."""
-    command = COMMANDS[job.command]
+    command = load(job.command)
     for module in command.modules:
         import_module(module)
     identity = identify(job, task, folder)
@@ -143,7 +143,7 @@ def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     """Run the command on a model, and store the result unless the machine caused it."""
-    command = COMMANDS[job.command]
+    command = load(job.command)
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen: dict[str, list[int]] = {}
     is_of_machine = False
@@ -162,7 +162,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line():
             target = None if output is None else output / command.name_output(identity.path, options)
-            outcome = _describe_outcome(command.run(identity.path, target, options), output)
+            outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
     except supervisor.ChildLost:
         raise
     except Exception as error:  # whatever a library raises is about the model's file

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,12 @@ from sliceport.batch.names import is_url
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
-from sliceport.batch.runner import LocalRunner, Runner
+from sliceport.batch.runner import Runner, run_locally
 from sliceport.batch.sources import BadSource, expand, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
-from sliceport.commands.command import COMMANDS
+from sliceport.commands.command import NAMES, load
 from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
@@ -72,8 +73,8 @@ def run_batch(
         UsageError: The command does not exist, a source matches nothing, or the results cannot be read or stored.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
-    if batch.job.command not in COMMANDS:
-        raise unknown_name("command", batch.job.command, list(COMMANDS))
+    if batch.job.command not in NAMES:
+        raise unknown_name("command", batch.job.command, NAMES)
     models, bad = list_models(batch)
     begin(len(models) + len(bad))
     store = open_store(batch.job.root)
@@ -84,7 +85,7 @@ def run_batch(
         runner = _choose_runner(batch, scratch)
         journal = Journal(store, header)
         try:
-            with closing(runner.run(job, _tasks(batch, models))) as results:
+            with closing(runner(job, _tasks(batch, models))) as results:
                 done = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
                 _follow(done, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
@@ -171,14 +172,14 @@ def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)
-        if not COMMANDS[batch.job.command].takes_inputs:
+        if not load(batch.job.command).takes_inputs:
             options.pop("inputs", None)
         yield Task(model, location, options)
 
 
 def _choose_runner(batch: Batch, scratch: Path) -> Runner:
     if batch.cluster is None:
-        return LocalRunner(_count_jobs(batch), scratch)
+        return partial(run_locally, jobs=_count_jobs(batch), scratch=scratch)
     from sliceport.batch.cluster import open_cluster
 
     return open_cluster(batch.cluster)

@@ -15,7 +15,7 @@ class Job:
     """The command and options that all tasks of a run share.
 
     Attributes:
-        command: The command's name, one of `sliceport.commands.command.COMMANDS`.
+        command: The command's name, one of `sliceport.commands.command.NAMES`.
         root: The folder or URL of the results.
         options: Arguments of the Python function that does the same; `inputs` by name of file.
         versions: The versions of all packages that compute.

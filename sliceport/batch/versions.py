@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the version of each package that computes something, and the recipe of the installed DirectML."""
+    """Return the version of each package that computes something, and the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
     by_name = {
         name: distribution.version
@@ -28,7 +28,10 @@ def versions() -> dict[str, str]:
     by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
     by_name |= {"sliceport": __version__}
     is_runnable = install.missing() is None and install.is_installed()
-    return dict(sorted(by_name.items())) | ({"directml": install.folder().name} if is_runnable else {})
+    installed = {"directml": install.folder().name} if is_runnable else {}
+    if install.is_validator_installed():
+        installed["directml-validator"] = install.validator_folder().name
+    return dict(sorted(by_name.items())) | installed
 
 
 def _requirements() -> list[str]:

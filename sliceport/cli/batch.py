@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.cli.pages import read_pages
 from sliceport.cli.parser import Commands, Parser
-from sliceport.commands.command import COMMANDS, Command
+from sliceport.commands.command import NAMES, Command, load
+from sliceport.commands.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.report.table import printable
 from sliceport.sandbox.place import write_files
 
@@ -34,7 +33,7 @@ def add(commands: Commands) -> None:
     _set_help(batch)
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
     groups: dict[str, Commands] = {}
-    for command in COMMANDS.values():
+    for command in map(load, NAMES):
         group, _, name = command.name.rpartition(" ")
         if group and group not in groups:
             parent = members.add_parser(group, help=command.help)
@@ -48,11 +47,6 @@ def add(commands: Commands) -> None:
 def _set_help(command: Parser) -> None:
     """Print the help of a command whose second word is missing."""
     command.set_defaults(verbose=0, run=lambda _: command.print_help())
-
-
-def _module_of(command: Command) -> Any:
-    """Return the module with `add_options` and `read_options` of a command."""
-    return import_module(f"sliceport.cli.{command.name.partition(' ')[0]}")
 
 
 def _add_options(parser: Parser, command: Command) -> None:
@@ -74,7 +68,8 @@ def _add_options(parser: Parser, command: Command) -> None:
     _add_page(parser)
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
-    _module_of(command).add_options(parser)
+    command.add_options(parser)
+    parser.listing = command.listing
     for action in parser._actions:
         if action.dest == "input_shapes":
             action.help = f"{action.help}; '{AUTO}' chooses the missing sizes"
@@ -100,8 +95,8 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
-    with Progress(lists=options.verbose > 0) as shown_progress:
-        finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
+    shown_progress = Progress(lists=options.verbose > 0)
+    finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
         say(unused)
     say(f"wrote {options.output}")
@@ -133,7 +128,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
     chooses = AUTO in options.input_shapes
     options.input_shapes = [text for text in options.input_shapes if text != AUTO]
-    arguments = _module_of(command).read_options(options)
+    arguments = command.read_options(options)
     _check_names(arguments)
     job = Job(
         command=command.name,
@@ -169,18 +164,16 @@ def _check_names(arguments: dict[str, Any]) -> None:
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
     installed = formats().values()
-    list_choices: dict[str, Callable[[], Iterable[str]]] = {
-        "executor": lambda: [*(each.reference[0] for each in installed), *engines()],
-        "pass": lambda: [name for each in installed for names in each.passes() for name in names],
-        "optimizer": lambda: [name for each in installed for name in each.optimizers],
+    choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
+        "executors": ("executor", lambda: [*(each.reference[0] for each in installed), *engines()]),
+        "passes": ("pass", lambda: [name for each in installed for names in each.passes() for name in names]),
+        "simplify": ("optimizer", lambda: [name for each in installed for name in each.optimizers]),
     }
-    for kind, option in {"executor": "executors", "pass": "passes", "optimizer": "simplify"}.items():
-        names = arguments.get(option) or ()
-        if isinstance(names, bool):
-            continue
-        for name in names:
-            if name not in (choices := list(dict.fromkeys(list_choices[kind]()))):
-                raise unknown_name(kind, name, choices)
+    for option, (kind, list_choices) in choices.items():
+        names = arguments.get(option)
+        for name in names if isinstance(names, list) else ():
+            if name not in (names_allowed := list(dict.fromkeys(list_choices()))):
+                raise unknown_name(kind, name, names_allowed)
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -7,23 +7,22 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sliceport.checking import KINDS, Selection, parse_versions
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.options import add_input_shapes, add_limits, add_verbose, parse_input_shapes
 from sliceport.cli.pages import add_pages, read_pages, write_pages
 from sliceport.cli.parser import BAD_INPUT, Commands
 from sliceport.cli.work import Work, compute
-from sliceport.commands.command import COMMANDS
-from sliceport.errors import SliceportError, UsageError, unknown_name
+from sliceport.commands.check import COMMAND
+from sliceport.commands.options import add_limits, add_verbose
+from sliceport.errors import SliceportError, UsageError
 from sliceport.json_text import to_text
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser("check", help=COMMANDS["check"].help)
+    parser = commands.add_parser("check", help=COMMAND.help)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml); nothing is changed")
-    add_options(parser)
+    COMMAND.add_options(parser)
     parser.add_argument("--format", choices=("text", "json", "sarif", "github"), default="text", help="default text")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only a line of counts for each model")
     add_verbose(parser, "also print the nodes, and the page of each finding")
@@ -31,50 +30,6 @@ def add(commands: Commands) -> None:
     add_pages(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace these files")
     parser.set_defaults(supervise=run)
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options for checking a model."""
-    add_input_shapes(command)
-    command.add_argument(
-        "--engines",
-        type=_split,
-        metavar="NAMES",
-        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that were tried",
-    )
-    command.add_argument(
-        "--engine-versions",
-        type=_split,
-        default=[],
-        metavar="NAME=VERSION",
-        help="leave out what does not concern a version, as in openvino=2025.2",
-    )
-    command.add_argument(
-        "--fail-on", type=_split, default=list(KINDS), metavar="KINDS", help=f"exit with 1 for: {','.join(KINDS)} (all)"
-    )
-
-
-def _split(text: str) -> list[str]:
-    return [part for part in text.split(",") if part]
-
-
-def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `add_options` as arguments of `sliceport.check`, with those of --fail-on.
-
-    Raises:
-        UsageError: An engine or a kind is not known, or a version is malformed.
-    """
-    versions = parse_versions(options.engine_versions)
-    Selection(None if options.engines is None else tuple(options.engines), versions)
-    for kind in options.fail_on:
-        if kind not in KINDS:
-            raise unknown_name("kind", kind, KINDS)
-    return {
-        "engines": options.engines,
-        "engine_versions": versions,
-        "fail_on": options.fail_on,
-        "input_shapes": parse_input_shapes(options.input_shapes),
-    }
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
@@ -88,7 +43,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         UsageError: An option has a value that is not known.
     """
     try:
-        pages, arguments = read_pages(options), read_options(options)
+        pages, arguments = read_pages(options), COMMAND.read_options(options)
     except SliceportError as error:
         if options.format == "json":
             emit(to_text({"schema_version": 1, "error": str(error)}))

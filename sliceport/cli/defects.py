@@ -6,8 +6,8 @@ import argparse
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands
+from sliceport.commands.options import add_format, add_verbose
 from sliceport.defects.engines import ALL_TITLES, TITLES
 
 

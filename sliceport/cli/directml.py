@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from sliceport import progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
 from sliceport.cli.parser import Commands, Parser
 from sliceport.cli.work import add_command
+from sliceport.commands.command import load
+from sliceport.commands.options import add_format, add_verbose
 
 
 def add(commands: Commands) -> None:
@@ -18,46 +18,34 @@ def add(commands: Commands) -> None:
     actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     install = actions.add_parser("install", help="install it into the user's cache")
     install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
+    install.add_argument(
+        "--validator", action="store_true", help="only the library that accepts or refuses descriptors, 25 MB"
+    )
     status = actions.add_parser("status", help="whether it is there and works")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
-    add_command(
-        actions,
-        "directml run",
-        add_options,
-        read_options,
-        model=("MODEL.onnx", "the model"),
-        output="also write the outputs as .npy, and report.json",
-    )
+    add_command(actions, load("directml run"))
     for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)
     directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options for running a model."""
-    add_input_shapes(command)
-    add_inputs(command)
-    command.add_argument(
-        "--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ"
-    )
-
-
-def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `add_options` as arguments of `Format.run_on_directml`, but inputs as names of files."""
-    return {"against": options.against is not None} | run_options(options)
-
-
 def _install(options: argparse.Namespace) -> bool:
-    from sliceport.directml.device import install
+    from sliceport.directml.device import DeviceError, install
 
-    reason = install.missing()
-    if reason is not None and options.if_possible:
-        say(f"DirectML cannot be installed here: {reason}")
-        return True
-    folder = install.install(say)
-    emit(f"DirectML is installed in {folder}")
+    try:
+        emit(f"DirectML's validator is installed in {install.install_validator(say)}")
+    except DeviceError as error:
+        if options.validator and not options.if_possible:
+            raise
+        say(str(error))
+    if not options.validator:
+        reason = install.missing()
+        if reason is not None and options.if_possible:
+            say(f"DirectML cannot be installed here: {reason}")
+            return True
+        emit(f"DirectML is installed in {install.install(say)}")
     for other in install.other_folders():
         emit(f"{other} is of another version; sliceport directml uninstall removes all of them")
     return True

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from sliceport import __version__, progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands
+from sliceport.commands.options import add_format, add_verbose
 from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
 from sliceport.entry_points import EntryPoint, try_entry_points
 from sliceport.report.table import table
@@ -19,7 +19,6 @@ from sliceport.report.table import table
 _OPTIONAL = (
     ("shtab", "shtab", "cli"),
     ("rich_argparse", "rich-argparse", "cli"),
-    ("rich", "rich", "batch"),
     ("jinja2", "jinja2", "batch"),
     ("fsspec", "fsspec", "fsspec"),
     ("distributed", "distributed", "dask"),

@@ -13,9 +13,11 @@ from importlib import import_module
 
 from sliceport.cli import console, start
 from sliceport.cli.console import say
-from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
+from sliceport.cli.work import add_command
 from sliceport.cli.work import run as run_work
+from sliceport.commands.command import load
+from sliceport.commands.options import split_repeated
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.wording import command_line, describe_unforeseen
@@ -24,7 +26,8 @@ CLEAN, FINDING = 0, 1
 COMMANDS = (
     "check", "diff", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor", "completion",
 )  # fmt: skip
-"""Each is a module of this package."""
+"""Each is a command on one model, or a module of this package."""
+_ON_ONE_MODEL = ("diff", "harden", "rewrite", "lower", "compare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +88,10 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
-        import_module(f"sliceport.cli.{name}").add(commands)
+        if name in _ON_ONE_MODEL:
+            add_command(commands, load(name))
+        else:
+            import_module(f"sliceport.cli.{name}").add(commands)
     return parser
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sliceport import __version__
@@ -72,13 +70,3 @@ def _coloured_formatter() -> type[argparse.HelpFormatter] | None:
         text_markup = help_markup = False
 
     return Coloured
-
-
-def list_names(lines: Mapping[str, str]) -> str:
-    """Format a line for each name, wrapped to the width of the terminal."""
-    indent = max(map(len, lines)) + 4
-    columns = max(shutil.get_terminal_size().columns - 2, 40)
-    return "\n".join(
-        textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
-        for name, text in lines.items()
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
-from sliceport.cli.pages import write_pages
+from sliceport.cli.pages import add_pages, read_pages, write_pages
 from sliceport.cli.parser import Commands, Parser
-from sliceport.commands.command import COMMANDS
+from sliceport.commands.command import Command, load
+from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
@@ -30,7 +30,7 @@ class Work:
     """The task of a child.
 
     Attributes:
-        command: The name of a command of `COMMANDS`.
+        command: The name of a command, one of `sliceport.commands.command.NAMES`.
         model: The model's file.
         output: The file or folder to write; None for none.
         options: Arguments of the Python function that does the same, `inputs` as names of files.
@@ -69,50 +69,37 @@ class Answer:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-def add_command(
-    commands: Commands,
-    name: str,
-    add_options: Callable[[Parser], None],
-    read_options: Callable[[argparse.Namespace], dict[str, Any]],
-    *,
-    model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)"),
-    output: str = "where the changed model goes",
-    output_flags: Sequence[str] = ("-o", "--output"),
-    verbose: str = "print more",
-) -> Parser:
-    """Add a parser that describes the work of a command.
-
-    Args:
-        commands: The parsers to add to.
-        name: The name of a command of `COMMANDS`.
-        add_options: Adds the options that a batch has, too.
-        read_options: Returns these options as arguments of the Python function; raises UsageError.
-        model: The placeholder and the help of the model.
-        output: The help of --output.
-        output_flags: The spellings of --output.
-        verbose: The help of --verbose.
-    """
-    command = COMMANDS[name]
-    parser: Parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
-    parser.add_argument("model", metavar=model[0], help=model[1])
+def add_command(commands: Commands, command: Command) -> None:
+    """Add a parser that describes the work of a command."""
+    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)
+    parser.add_argument("model", metavar=command.model[0], help=command.model[1])
+    if command.other:
+        parser.add_argument("other", nargs="?", metavar="B", help=command.other)
     if command.writes != "never":
         is_file = command.writes == "always"
         metavar = "OUT" if is_file else "DIR"
-        parser.add_argument(*output_flags, dest="output", required=is_file, metavar=metavar, help=output)
+        parser.add_argument(
+            *command.output_flags, dest="output", required=is_file, metavar=metavar, help=command.output
+        )
         replaced = "OUT and its weights" if is_file else "files, and DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
-    add_options(parser)
+    command.add_options(parser)
+    parser.listing = command.listing
     add_format(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
-    add_verbose(parser, verbose)
+    add_verbose(parser, command.verbose)
     add_limits(parser)
+    if command.has_pages:
+        add_pages(parser)
 
     def build_work(options: argparse.Namespace) -> Work:
+        pages = read_pages(options) if command.has_pages else {}
+        other = {"other": options.other} if command.other else {}
         return Work(
-            name,
+            command.name,
             options.model,
             getattr(options, "output", None),
-            read_options(options),
+            other | pages | command.read_options(options),
             getattr(options, "overwrite", False),
             "summary" if options.format == "text" and options.quiet else options.format,
             options.verbose,
@@ -120,7 +107,6 @@ def add_command(
         )
 
     parser.set_defaults(work=build_work)
-    return parser
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
@@ -135,19 +121,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     """
     work: Work = options.work(options)
     try:
-        return _run(work, options, is_supervised=is_supervised)
+        answer = compute(work, options, is_supervised=is_supervised)
+        if work.output is not None:
+            reason = "" if answer.is_written else ", because the rewritten model computes something else"
+            say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
+        write_pages(answer.files, overwrite=work.overwrite)
     except SliceportError as error:
         if work.form == "json":
             emit(to_text({"schema_version": 1, "error": str(error)}))
         raise
-
-
-def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> bool:
-    answer = compute(work, options, is_supervised=is_supervised)
-    if work.output is not None:
-        reason = "" if answer.is_written else ", because the rewritten model computes something else"
-        say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
-    write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
     return answer.is_clean
 
@@ -223,9 +205,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     )
     try:
         with command_line(), context as placements:
-            outcome = COMMANDS[work.command].run(
-                work.model, output, _load_inputs(work.options), overwrite=work.overwrite
-            )
+            outcome = load(work.command).run(work.model, output, _load_inputs(work.options), work.overwrite)
             if work.form == "json":
                 text = to_text(outcome.to_json())
             else:

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from sliceport import progress
+from sliceport.checking import KINDS, Selection, parse_versions
+from sliceport.commands.command import Command
+from sliceport.commands.options import add_input_shapes, parse_input_shapes
 from sliceport.commands.outcome import Options, Outcome, finding
+from sliceport.errors import unknown_name
 
 
-def run(model: str, _output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:  # noqa: ARG001
-    """Check a model's file."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    add_input_shapes(command)
+    command.add_argument(
+        "--engines",
+        type=_split,
+        metavar="NAMES",
+        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that were tried",
+    )
+    command.add_argument(
+        "--engine-versions",
+        type=_split,
+        default=[],
+        metavar="NAME=VERSION",
+        help="leave out what does not concern a version, as in openvino=2025.2",
+    )
+    command.add_argument(
+        "--fail-on", type=_split, default=list(KINDS), metavar="KINDS", help=f"exit with 1 for: {','.join(KINDS)} (all)"
+    )
+
+
+def _split(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `sliceport.check`, with those of --fail-on.
+
+    Raises:
+        UsageError: An engine or a kind is not known, or a version is malformed.
+    """
+    versions = parse_versions(options.engine_versions)
+    Selection(None if options.engines is None else tuple(options.engines), versions)
+    for kind in options.fail_on:
+        if kind not in KINDS:
+            raise unknown_name("kind", kind, KINDS)
+    return {
+        "engines": options.engines,
+        "engine_versions": versions,
+        "fail_on": options.fail_on,
+        "input_shapes": parse_input_shapes(options.input_shapes),
+    }
+
+
+def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
     from sliceport.api import check
     from sliceport.report.check import check_text, summarize
     from sliceport.report.model_explorer import check_node_data
@@ -36,3 +84,13 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
         ],
         files=files,
     )
+
+
+COMMAND = Command(
+    name="check",
+    help="find nodes that are invalid, fragile, or that an engine gets wrong",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    takes_inputs=False,
+)

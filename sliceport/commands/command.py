@@ -1,7 +1,9 @@
-"""The table of the commands that work on one model."""
+"""The commands that work on one model: what each takes and does."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -9,88 +11,60 @@ from typing import Any, Literal
 
 from sliceport.commands.outcome import Options, Outcome
 
+NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "directml run")
+"""The names of all commands. Each is a module of this package, so that a command line loads one of them."""
 
-@dataclass(frozen=True)
+
+Run = Callable[[str, Path | None, Options, bool], Outcome]
+"""Runs a command on a model's file, given the file or folder to write, if any, and whether to replace it.
+
+Raises any error if the model cannot be worked on.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Command:
     """A command that works on one model.
 
     Attributes:
         name: The words of the command line.
         help: Its line in the help of the command line.
-        module: The module in this package that has its `run`.
-        output: The name of the file or folder that a batch lets it write; empty if it depends on the model.
+        add_options: Adds the options that the command line and batches share.
+        read_options: Returns these options as arguments of the Python function that does the same, `inputs` as names
+            of files; raises UsageError.
+        run: The work.
+        model: The placeholder and the help of the model.
+        other: The help of a second model; empty if the command takes one model.
         writes: Whether the command writes a file for a model.
+        output: The help of --output.
+        output_flags: The spellings of --output.
+        name_output: Returns the name of the file or folder that a batch lets the command write for a model.
+        has_pages: Whether the command line can ask for pages; their names are the options `html` and `model_explorer`.
+        verbose: The help of --verbose.
+        listing: Returns the end of the help.
         takes_inputs: Whether it takes arrays for inputs; a batch leaves out those of a manifest otherwise.
         modules: Modules that a batch imports ahead of the first model, if they are installed.
     """
 
     name: str
     help: str
-    module: str
-    output: str = ""
+    add_options: Callable[[argparse.ArgumentParser], None]
+    read_options: Callable[[argparse.Namespace], dict[str, Any]]
+    run: Run
+    model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)")
+    other: str = ""
     writes: Literal["always", "if asked", "never"] = "never"
+    output: str = "where the changed model goes"
+    output_flags: Sequence[str] = ("-o", "--output")
+    name_output: Callable[[str, Options], str] = lambda *_: ""
+    has_pages: bool = False
+    verbose: str = "print more"
+    listing: Callable[[], str] | None = None
     takes_inputs: bool = True
     modules: tuple[str, ...] = ("sliceport.api",)
 
-    def run(self, model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-        """Run the command on a model's file.
 
-        Args:
-            model: The file.
-            output: The file or folder to write; None writes no file.
-            options: See `Options`.
-            overwrite: Whether to replace `output`.
-
-        Raises:
-            Exception: The model cannot be worked on.
-        """
-        outcome: Outcome = self._load().run(model, output, options, overwrite=overwrite)
-        return outcome
-
-    def name_output(self, model: str, options: Options) -> str:
-        """Return the name of the file or folder that a batch lets the command write."""
-        return self.output or str(self._load().name_output(model, options))
-
-    def _load(self) -> Any:
-        return import_module(f"sliceport.commands.{self.module}")
-
-
-COMMANDS = {
-    command.name: command
-    for command in (
-        Command(
-            "check", "find nodes that are invalid, fragile, or that an engine gets wrong", "check", takes_inputs=False
-        ),
-        Command(
-            "lower",
-            "lower every Slice and Split to DirectML operators",
-            "lower",
-            output="program",
-            writes="if asked",
-            takes_inputs=False,
-        ),
-        Command(
-            "compare",
-            "run lowered nodes and compare them, bit for bit",
-            "compare",
-            modules=("sliceport.api", "sliceport.engines.comparison"),
-        ),
-        Command(
-            "diff",
-            "compare whole models on two engines, and find the first node that differs",
-            "diff",
-            output="diff",
-            writes="if asked",
-            modules=("sliceport.diffing.diff",),
-        ),
-        Command("harden", "rewrite the nodes that an engine computes wrongly", "harden", writes="always"),
-        Command("rewrite", "simplify the slicing of ONNX models", "rewrite", output="model.onnx", writes="always"),
-        Command(
-            "directml run",
-            "run whole models on onnxruntime's DirectML provider",
-            "directml_run",
-            output="run",
-            writes="if asked",
-        ),
-    )
-}
+def load(name: str) -> Command:
+    """Return the command of a name of `NAMES`."""
+    command: Command = import_module(f"sliceport.commands.{name.replace(' ', '_')}").COMMAND
+    return command

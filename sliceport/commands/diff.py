@@ -2,16 +2,87 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from sliceport import progress
+from sliceport.commands.command import Command
+from sliceport.commands.options import (
+    add_input_shapes,
+    add_inputs,
+    list_names,
+    parse_open_shapes,
+    parse_seconds,
+    run_options,
+)
 from sliceport.commands.outcome import Finding, Options, Outcome, finding
 from sliceport.diffing.report import DiffReport
+from sliceport.errors import UsageError
 
 
-def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Compare a model's file; write the smallest part that fails into the folder `output`, if any."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--on", metavar="ENGINE", help="the engine in question, or that of A; see below")
+    command.add_argument(
+        "--against", metavar="ENGINE", help="the engine of what is expected, that of B, or a folder of recorded outputs"
+    )
+    add_input_shapes(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
+    add_inputs(command)
+    command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
+    command.add_argument(
+        "--tolerance",
+        action="append",
+        default=[],
+        metavar="[NAME:]abs=X,rel=Y,ulp=Z",
+        help="what is accepted of computed outputs, or of one; one measure suffices; default: by element type",
+    )
+    command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
+    help_ = "keep the results of runs there, so that the same command goes on where it ended"
+    command.add_argument("--resume", metavar="DIR", help=help_)
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    if options.seeds < 1:
+        raise UsageError(f"--seeds must be at least 1, got {options.seeds}.")
+    shapes, size = parse_open_shapes(options.input_shapes)
+    options.input_shapes = shapes
+    return {
+        "on": options.on,
+        "against": options.against,
+        "seeds": options.seeds,
+        "tolerance": dict(map(_parse_tolerance, options.tolerance)),
+        "budget": parse_seconds(options.budget, "--budget"),
+        "open_sizes": size,
+        "resume": options.resume,
+    } | run_options(options)
+
+
+def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
+    """Return the name of the output, empty for all others, and the measures of its tolerance."""
+    output, _, measures = text.rpartition(":")
+    names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
+    try:
+        pairs = [part.split("=") for part in measures.split(",")]
+        return output, {names[name]: float(number) for name, number in pairs}
+    except (KeyError, ValueError):
+        form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
+        raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
+
+
+def _list_engines() -> str:
+    """Format the engines that run whole models, with their options."""
+    from sliceport.engines.registry import model_engines
+
+    lines = {}
+    for name, engine in model_engines().items():
+        options = "; ".join(f"{key}={line}" for key, line in engine.options.items())
+        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}{f' ({options})' * bool(options)}"
+    return f"engines, with options as in onnxruntime-cpu:level=basic:\n{list_names(lines)}"
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.diff import diff
+    from sliceport.diffing.difference import Tolerance
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
@@ -19,7 +90,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     progress.say(f"comparing {model}")
     chosen = dict(options)
     page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
-    report = diff(model, **chosen)
+    tolerances = {name: Tolerance(**measures) for name, measures in chosen.pop("tolerance", {}).items()}
+    report = diff(model, **chosen, tolerance=tolerances)
     is_saved = output is not None and report.part is not None
     if output is not None and is_saved:
         save(report, output, overwrite=overwrite)
@@ -43,14 +115,30 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
 def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
-    message, engine = (
-        report.failure.message,
-        report.part.bad.engine.name if report.part else report.on.partition(" ")[0],
-    )
-    if report.part is None:
-        return [finding(report.failure.kind, message=message, engine=engine)]
-    node = report.part.case.culprit
+    if not report.parts:
+        engine = report.on.partition(" ")[0]
+        return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     return [
-        finding(report.failure.kind, node.op_type, node.name, message, engine=engine, defect=defect)
-        for defect in [defect.id for defect in report.part.defects] or [""]
+        finding(failure.kind, node.op_type, node.name, failure.message, engine=part.bad.engine.name, defect=defect)
+        for part in report.parts
+        for node, failure in [(part.case.culprit, part.case.failure)]
+        for defect in [defect.id for defect in part.defects] or [""]
     ]
+
+
+COMMAND = Command(
+    name="diff",
+    help="compare whole models on two engines, and find the first node that differs",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    model=("A", "ONNX, or OpenVINO IR (.xml)"),
+    other="a second model, which should compute the same",
+    writes="if asked",
+    output="also write the smallest model that differs, its data, run.py and issue.md",
+    output_flags=("--save",),
+    name_output=lambda *_: "diff",
+    has_pages=True,
+    listing=_list_engines,
+    modules=("sliceport.diffing.diff",),
+)

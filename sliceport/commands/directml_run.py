@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from sliceport import progress
+from sliceport.commands.command import Command
+from sliceport.commands.options import add_input_shapes, add_inputs, run_options
 from sliceport.commands.outcome import Options, Outcome, finding
 
 
-def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Run a model's file; write its outputs into the folder `output`, if any."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    add_input_shapes(command)
+    add_inputs(command)
+    command.add_argument(
+        "--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ"
+    )
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    return {"against": options.against is not None} | run_options(options)
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.defects.engines import ONNXRUNTIME_DML
     from sliceport.formats import format_of
     from sliceport.report.text import run_text
@@ -30,3 +45,16 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
         ],
         output=None if output is None else output / "report.json",
     )
+
+
+COMMAND = Command(
+    name="directml run",
+    help="run whole models on onnxruntime's DirectML provider",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    model=("MODEL.onnx", "the model"),
+    writes="if asked",
+    output="also write the outputs as .npy, and report.json",
+    name_output=lambda *_: "run",
+)

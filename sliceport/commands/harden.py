@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sliceport.commands.command import Command
+from sliceport.commands.options import VERIFIERS, add_input_shapes, add_inputs, parse_names, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
+from sliceport.defects.profiles import FORMS, READINGS
+from sliceport.formats import all_targets, format_of, formats
+from sliceport.hardening import explain
 
 
-def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Harden a model's file into the file `output`."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--target",
+        choices=all_targets(),
+        metavar="TARGET",
+        help=f"default openvino-cpu for .xml files, else onnxruntime-dml; one of {', '.join(all_targets())}",
+    )
+    forms = "; ".join(f"{name}: {line}" for name, line in FORMS.items())
+    command.add_argument(
+        "--without",
+        metavar="FORMS",
+        help=f"for portable and the targets after it: further forms that the engine lacks, by commas ({forms})",
+    )
+    command.add_argument(
+        "--read-as",
+        choices=READINGS,
+        help="for these targets: the reading of a backward Slice to the greatest integer that counts",
+    )
+    command.add_argument(
+        "--verify",
+        choices=("", *VERIFIERS),
+        metavar="ENGINE",
+        help="run old and new model on the target's CPU engine; =onnxruntime-dml: on the real DirectML, too",
+    )
+    add_input_shapes(command)
+    add_inputs(command)
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
+    verify = options.verify == "" or options.verify or False
+    return {"target": options.target, "verify": verify} | form | run_options(options)
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import harden
 
     assert output is not None
@@ -29,13 +68,23 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
-        for defect in change["defects"]
+        for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
     ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 
-def name_output(model: str, options: Options) -> str:
+def _name_output(model: str, options: Options) -> str:
     """Return the name of the file that a batch writes: its suffix is that of the target's format, or the model's."""
-    from sliceport.formats import format_of, formats
-
     by_target = [one for one in formats().values() if options.get("target") in one.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
+
+
+COMMAND = Command(
+    name="harden",
+    help="rewrite the nodes that an engine computes wrongly",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    model=("MODEL", "ONNX; with --target openvino-cpu also OpenVINO IR (.xml)"),
+    writes="always",
+    name_output=_name_output,
+)

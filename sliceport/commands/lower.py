@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from sliceport import progress
+from sliceport.commands.command import Command
+from sliceport.commands.options import add_feature_level, add_input_shapes, parse_input_shapes
 from sliceport.commands.outcome import Options, Outcome, finding
 
 
-def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Lower a model's file; write the program into the folder `output`, if any."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    add_input_shapes(command)
+    add_feature_level(command)
+    command.add_argument("--layout", metavar="NHWC", help="memory layout of inputs and outputs of slicing nodes")
+    command.add_argument("--input-layout", metavar="NHWC", help="the same for inputs alone")
+    command.add_argument("--output-layout", metavar="NHWC", help="the same for outputs alone")
+    command.add_argument(
+        "--views", action="store_true", help="no copy where a slice can be a view of its input's buffer"
+    )
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "input_shapes": parse_input_shapes(options.input_shapes),
+        "feature_level": options.feature_level,
+        "input_layout": options.input_layout or options.layout,
+        "output_layout": options.output_layout or options.layout,
+        "views": options.views,
+    }
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import lower
     from sliceport.report.text import program_summary, program_text
 
@@ -29,3 +53,16 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
         ],
         output=None if output is None else output / "program.json",
     )
+
+
+COMMAND = Command(
+    name="lower",
+    help="lower every Slice and Split to DirectML operators",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    writes="if asked",
+    output="also write program.json, DxDispatch files, annotated model",
+    name_output=lambda *_: "program",
+    takes_inputs=False,
+)

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
+from sliceport.commands.command import Command
+from sliceport.commands.options import add_input_shapes, add_inputs, list_names, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, finding, outcome_of_change
+from sliceport.formats import formats
 
 
-def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Rewrite a model's file into the file `output`."""
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--passes", metavar="A,B", help="which passes; see below")
+    command.add_argument(
+        "--simplify",
+        metavar="OPTIMIZERS",
+        help="also simplify all other nodes, by an optimizer of whole graphs or several (A,B); see below",
+    )
+    command.add_argument(
+        "--verify",
+        choices=("", "onnxruntime-cpu"),
+        metavar="ENGINE",
+        help="run old and new model on onnxruntime's CPU provider",
+    )
+    add_input_shapes(command)
+    add_inputs(command)
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    passes = parse_names(options.passes, "--passes")
+    simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
+    return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
+
+
+def _list_passes() -> str:
+    """Format the passes, those that run by default first, and the optimizers."""
+    blocks = []
+    for each in formats().values():
+        by_default, by_name = each.passes()
+        titled = {"passes, by default all of these": by_default, "by name only": by_name, "optimizers": each.optimizers}
+        blocks += [f"{title}:\n{list_names(lines)}" for title, lines in titled.items() if lines]
+    return "\n\n".join(blocks).replace("`", "")
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import rewrite
 
     assert output is not None
@@ -22,3 +59,17 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
             for node in result.to_json()[kind]
         ],
     )
+
+
+COMMAND = Command(
+    name="rewrite",
+    help="simplify the slicing of ONNX models",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    model=("MODEL.onnx", "the model"),
+    writes="always",
+    name_output=lambda *_: "model.onnx",
+    verbose="also list the nodes that passes skip, and why",
+    listing=_list_passes,
+)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
-_LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
+LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
+_INDICES = {"StridedSlice": ("begin", "end", "strides"), "Slice": ("start", "stop", "step", "axes")}
+"""The index inputs of each operator of OpenVINO."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,23 @@ class OpenVINOCase:
     is_constant: bool = False
     one_thread: bool = False
 
+    @classmethod
+    def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
+        """Return a case by names: `options` are index inputs, masks, and further attributes.
+
+        Args:
+            op: `Slice` or `StridedSlice`.
+            sizes: The declared sizes of the data.
+            run_time: The index inputs that are inputs of the model.
+            options: The elements of index inputs and masks, `strides` 1 by default; attributes of the class.
+        """
+        if op == "StridedSlice":
+            options.setdefault("strides", [1] * len(options["begin"]))
+        values = {name: tuple(options.pop(name)) for name in (*_INDICES[op], *MASK_ATTRIBUTES) if name in options}
+        indices = {name: values.pop(name) for name in _INDICES[op] if name in values}
+        is_late = tuple(name in run_time for name in indices) if run_time else ()
+        return cls(op, tuple(sizes), tuple(indices.values()), values, run_time=is_late, **options)
+
     def to_json(self) -> dict[str, Any]:
         """Return the case as JSON values; see `Case`."""
         return {
@@ -96,10 +115,10 @@ class OpenVINOCase:
     def __str__(self) -> str:
         """Describe the case in words.
 
-        >>> str(strided_slice([4], [1], [3], begin_mask=[1]))
+        >>> str(OpenVINOCase.of("StridedSlice", [4], begin=[1], end=[3], begin_mask=[1]))
         'i32[4], begin [1], end [3], strides [1], begin_mask [1]'
         """
-        names = ("begin", "end", "strides") if self.op == "StridedSlice" else ("start", "stop", "step", "axes")
+        names = _INDICES[self.op]
         parts = [f"{name} {list(values)}" for name, values in zip(names, self.indices, strict=False)]
         parts += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
         late = [name for name, is_late in zip(names, self.run_time, strict=False) if is_late]
@@ -115,30 +134,4 @@ class OpenVINOCase:
 
 def _name_limits(text: str) -> str:
     """Replace the limits of 32-bit and 64-bit integers in a text by their names."""
-    return re.sub(r"-?\d{10,}", lambda number: _LIMITS.get(int(number[0]), number[0]), text)
-
-
-def strided_slice(
-    sizes: Sequence[int | tuple[int, int]],
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    **options: Any,
-) -> OpenVINOCase:
-    """Return a StridedSlice of OpenVINO with strides of 1 by default.
-
-    Args:
-        sizes: The declared sizes of the data.
-        begin: The elements of `begin`.
-        end: The elements of `end`.
-        strides: The elements of `strides`.
-        options: The masks by their names, and further attributes of `OpenVINOCase`.
-    """
-    masks = {name: tuple(options.pop(name)) for name in MASK_ATTRIBUTES if name in options}
-    indices = (tuple(begin), tuple(end), tuple([1] * len(begin) if strides is None else strides))
-    return OpenVINOCase("StridedSlice", tuple(sizes), indices, masks, **options)
-
-
-def slice8(sizes: Sequence[int | tuple[int, int]], *indices: Sequence[int], **options: Any) -> OpenVINOCase:
-    """Return a Slice of OpenVINO by `start`, `stop`, `step` and `axes`; `options` are attributes of `OpenVINOCase`."""
-    return OpenVINOCase("Slice", tuple(sizes), tuple(map(tuple, indices)), **options)
+    return re.sub(r"-?\d{10,}", lambda number: LIMITS.get(int(number[0]), number[0]), text)

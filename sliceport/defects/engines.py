@@ -39,3 +39,15 @@ REPORTED_TITLES = {
 """Names in sentences of the engines that no test can run, because they need other hardware or software."""
 
 ALL_TITLES = TITLES | REPORTED_TITLES
+
+VERSIONS = {
+    ONNXRUNTIME_DML: ("1.24.4",),
+    OPENVINO_CPU: ("2026.4.1",),
+    OPENVINO: ("2026.4.1",),
+    OPENVINO_ONNX: ("2026.4.1",),
+    ONNXRUNTIME_CPU: ("1.31.1",),
+    ONNXRUNTIME_CPU_OPTIMIZED: ("1.31.1",),
+    ONNX_REFERENCE: ("1.23.2",),
+    DIRECTML: ("1.24.4",),
+}
+"""The versions of each engine in which tests have shown the entries of the table."""

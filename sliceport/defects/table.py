@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from sliceport.defects import directml, onnxruntime, openvino, validity
@@ -25,15 +24,10 @@ def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
     }
 
 
-def entries_of(module: ModuleType) -> tuple[Defect, ...]:
-    """Return the entries that a module defines."""
-    return tuple(value for value in vars(module).values() if isinstance(value, Defect))
-
-
 LAST_PROVED = "2026-11-23"
 """The day on which the tests last ran every proved entry on its engine."""
 MODULES = (onnxruntime, validity, openvino, directml)
-DEFECTS = (*(defect for module in MODULES for defect in entries_of(module)), *REPORTED.values())
+DEFECTS = (*(defect for module in MODULES for defect in module.ENTRIES.values()), *REPORTED.values())
 
 
 def defects_of(engine: str) -> tuple[Defect, ...]:

@@ -15,7 +15,7 @@ from sliceport.defects.defect import Defect
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call, LoweredNode, Program
-from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
+from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
 from sliceport.html_table import html_table
@@ -24,7 +24,7 @@ from sliceport.shell import input_shapes_option, join
 from sliceport.wording import count_of
 
 Bytes = npt.NDArray[np.uint8]
-Status = Literal["equal", "mismatch", "error", "refused", "folded"]
+Status = Literal["equal", "mismatch", "error", "refused", "folded", "accepted"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Comparison:
     Attributes:
         lowered: The node and its operators.
         executor: The executor that ran them; empty if there was nothing to run.
-        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run) or `folded`
+        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run), `folded`
             (a constant that is not compared, because it holds floats that arithmetic may round differently, is inside
-            a control flow body, or was not computed).
-        detail: One sentence; empty for `equal`.
+            a control flow body, or was not computed) or `accepted` (by a validator, which runs nothing).
+        detail: One sentence; empty for `equal`. For `accepted`, the name of what accepts.
         bytes_compared: Number of output bytes that were compared.
         alone: Whether the node ran by itself on random data, because it is inside a control flow body.
         defects: The known defects that explain the result.
@@ -50,6 +50,11 @@ class Comparison:
     bytes_compared: int = 0
     alone: bool = False
     defects: tuple[Defect, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to report."""
+        return self.status in ("equal", "folded", "accepted")
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,8 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every node was lowered or folded, and all bytes were equal."""
-        return all(c.status in ("equal", "folded") for c in self.comparisons)
+        """Whether every node was lowered or folded, all bytes were equal, and every operator was accepted."""
+        return all(c.is_clean for c in self.comparisons)
 
     def __repr__(self) -> str:
         return f"<Report: {self._describe()}>"
@@ -142,6 +147,9 @@ def compare_node(
     """
     node = lowered.resolved
     try:
+        if isinstance(engine, OperatorValidator):
+            validators = [engine.validate(call.operator) for call in lowered.calls]
+            return Comparison(lowered, engine.name, "accepted", validators[0], alone=alone)
         if isinstance(engine, OperatorEngine):
             actual = _run_operators(lowered, engine, values, cache)
         else:
@@ -167,6 +175,11 @@ def compare_node(
             return Comparison(lowered, engine.name, "mismatch", message, compared, alone)
         compared += expected.data.size
     return Comparison(lowered, engine.name, "equal", "", compared, alone)
+
+
+def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
+    """Return whether an engine can be compared on a node: a validator needs operators."""
+    return bool(lowered.calls) or not isinstance(engine, OperatorValidator)
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:

@@ -1,8 +1,8 @@
 """The protocols of engines, which `compare` and `diff` compare with one another.
 
-An operator engine runs the operators that a slicing node was lowered to, for models of every format. A node engine runs
-the slicing node itself, and a model engine runs whole models, for models of the formats that they name. Engines
-register under the entry point group `sliceport.engines`.
+An operator engine runs the operators that a slicing node was lowered to, for models of every format, and a validator
+accepts or refuses them. A node engine runs the slicing node itself, and a model engine runs whole models, for models of
+the formats that they name. Engines register under the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class WholeModel:
         inputs: The names of its inputs, in order.
         outputs: The names of its outputs, in order.
         weights: For `openvino`, the content of the .bin file.
+        data_folder: For `onnx`, the folder of external data files; empty if all data are in the model.
     """
 
     format: str
@@ -43,6 +44,7 @@ class WholeModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: bytes = b""
+    data_folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,23 @@ class OperatorEngine(_Named, Protocol):
 
         Raises:
             SliceportError: The operator cannot be run; the message becomes the finding.
+        """
+        ...
+
+
+@runtime_checkable
+class OperatorValidator(_Named, Protocol):
+    """An engine that accepts or refuses DirectML operators and runs none."""
+
+    def is_ready(self) -> bool:
+        """Return whether the engine takes part in comparisons by default."""
+        ...
+
+    def validate(self, operator: Operator) -> str:
+        """Validate an operator, and return the name of what accepts it.
+
+        Raises:
+            SliceportError: The operator is refused; the message becomes the finding.
         """
         ...
 
@@ -181,9 +200,11 @@ class WritesScript(Protocol):
         ...
 
 
-Engine = OperatorEngine | NodeEngine
+Engine = OperatorEngine | OperatorValidator | NodeEngine
 
 
 def runs_format(engine: Engine, format_name: str) -> bool:
     """Whether an engine takes part in comparisons of models of a format."""
-    return isinstance(engine, OperatorEngine) or (isinstance(engine, NodeEngine) and format_name in engine.formats)
+    if isinstance(engine, OperatorEngine | OperatorValidator):
+        return True
+    return isinstance(engine, NodeEngine) and format_name in engine.formats

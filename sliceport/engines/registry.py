@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, runs_format
+from sliceport.engines.engine import (
+    Engine,
+    ModelEngine,
+    NodeEngine,
+    OperatorEngine,
+    OperatorValidator,
+    runs_format,
+)
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
@@ -26,8 +33,9 @@ def engines() -> dict[str, Engine]:
 
 def complain(engine: object) -> str:
     """Return why an object is not an engine, as the end of a sentence, or an empty string."""
-    is_engine = isinstance(engine, OperatorEngine | NodeEngine | ModelEngine)
-    return "" if is_engine else "is not an engine: it needs name, description and run_operator, run_node or run_model"
+    if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
+        return ""
+    return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
@@ -38,6 +46,12 @@ def engines_of(format_name: str) -> dict[str, Engine]:
 def model_engines() -> dict[str, ModelEngine]:
     """Return the engines that run whole models, by name."""
     return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
+
+
+def add_validators(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a format's default engines, followed by those of the validators that are installed."""
+    ready = (name for name, engine in engines().items() if isinstance(engine, OperatorValidator) and engine.is_ready())
+    return (*names, *ready)
 
 
 def choose_engines(names: Iterable[str], format_name: str, reference: str) -> list[Engine]:

@@ -57,7 +57,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         for c in report.comparisons
     ]
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
-    findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
+    findings = [c for c in report.comparisons if not c.is_clean]
     lines = [f"{c.status}: {c.detail}" for c in findings]
     lines += [f"note: {note}" for note in report.notes]
     if any(c.status in ("mismatch", "error") for c in findings):
@@ -67,9 +67,10 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 def report_summary(report: Report) -> str:
     """Format the counts of the comparisons on one line."""
-    counts = Counter(c.status for c in report.comparisons)
+    counts = Counter(f"accepted by {c.detail}" if c.status == "accepted" else c.status for c in report.comparisons)
     total = len(report.comparisons)
-    listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
+    order = ("equal", "mismatch", "error", "refused", "folded")
+    listed = ", ".join(f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status])
     return printable(f"{count_of(total, 'comparison')} with {report.reference}{': ' * bool(listed)}{listed}")
 
 
@@ -132,14 +133,10 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
-    if isinstance(operator, Slice1):
-        return (
-            f" offsets {_format_dims(operator.input_window_offsets)} sizes {_format_dims(operator.input_window_sizes)}"
-            f" strides {_format_dims(operator.input_window_strides)}"
-        )
-    if isinstance(operator, Slice):
-        fields = (("offsets", operator.offsets), ("sizes", operator.sizes), ("strides", operator.strides))
-        return "".join(f" {name} {_format_dims(values)}" for name, values in fields)
+    if isinstance(operator, Slice | Slice1):
+        prefix = "input_window_" if isinstance(operator, Slice1) else ""
+        fields = ("offsets", "sizes", "strides")
+        return "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
     if isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
         return f" axis {operator.axis} into {_format_dims(parts)}"

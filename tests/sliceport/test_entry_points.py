@@ -82,7 +82,10 @@ def test_engines_of_other_packages_take_part(folder: Path, models: Path) -> None
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("NO_ENGINE", "is not an engine: it needs name, description and run_operator, run_node or run_model."),
+        (
+            "NO_ENGINE",
+            "is not an engine: it needs name, description and run_operator, validate, run_node or run_model.",
+        ),
         ("MISSING", "cannot be loaded: AttributeError:"),
     ],
 )

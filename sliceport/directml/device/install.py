@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from sliceport.directml.device import validator
 from sliceport.directml.device.backend import HostBackend, Progress
 from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.libraries import FOR_LINUX
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine_root import WineRoot
 from sliceport.directml.operators import Slice1
@@ -22,6 +26,9 @@ from sliceport.user_cache import user_cache
 
 _PREFIX = "directml"
 _TIMEOUT = 120.0
+_FOUR, _TWO = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
+_EXAMPLE = Slice1(_FOUR, _TWO, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+"""Example 2 of DML_SLICE1_OPERATOR_DESC's page."""
 
 
 def backend() -> HostBackend:
@@ -36,7 +43,7 @@ def folder() -> Path:
 
 def other_folders() -> list[Path]:
     """Return the folders that installations of other versions left."""
-    return sorted(set(user_cache().glob(f"{_PREFIX}*/")) - {folder()})
+    return sorted(set(user_cache().glob(f"{_PREFIX}*/")) - {folder(), validator_folder()})
 
 
 def is_installed() -> bool:
@@ -60,27 +67,57 @@ def host_command() -> list[str]:
     return backend().command(folder())
 
 
+def validator_folder() -> Path:
+    """Return the folder of the library that validates operators in a process of this machine."""
+    return user_cache() / f"{_PREFIX}-validator-{FOR_LINUX.sha256[:12]}"
+
+
+def is_validator_installed() -> bool:
+    """Whether the library that validates operators is installed."""
+    return validator_folder().is_dir()
+
+
+def install_validator(say: Progress = print) -> Path:
+    """Install the library that validates operators unless it is installed, and return its folder.
+
+    Raises:
+        DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
+    """
+    lacking = validator.missing()
+    return _install("DirectML's validator", validator_folder(), lacking, lambda beside: _build_validator(beside, say))
+
+
 def install(say: Progress = print) -> Path:
     """Install DirectML unless it is installed, and return its folder.
-
-    If several processes install at once, one does and the others wait.
 
     Raises:
         DeviceError: Something is missing on this machine, a step failed, or the self-test did.
     """
-    target = folder()
-    if is_installed():
+    return _install("DirectML", folder(), missing(), lambda beside: _build(beside, say))
+
+
+def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
+    """Build a folder unless it exists. If several processes do so at once, one builds it and the others wait."""
+    if target.is_dir():
         return target
-    lacking = missing()
     if lacking is not None:
-        raise DeviceError(f"DirectML cannot be installed here: {lacking}.")
+        raise DeviceError(f"{title} cannot be installed here: {lacking}.")
     try:
         with locked(user_cache() / f"{_PREFIX}.lock"):
-            if not is_installed():
-                fill_folder(target, lambda beside: _build(beside, say), mark="")
+            if not target.is_dir():
+                fill_folder(target, build, mark="")
     except (OSError, UsageError) as error:
-        raise DeviceError(f"DirectML cannot be installed in {target} ({str(error).rstrip('.')}).") from None
+        raise DeviceError(f"{title} cannot be installed in {target} ({str(error).rstrip('.')}).") from None
     return target
+
+
+def _build_validator(beside: Path, say: Progress) -> None:
+    say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
+    FOR_LINUX.install(beside)
+    say("testing it")
+    accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
+    if validator.create_operator(beside, accepted) or not validator.create_operator(beside, refused):
+        raise DeviceError("what was installed gives wrong verdicts in the self-test, so it is removed.")
 
 
 def _build(beside: Path, say: Progress) -> None:
@@ -94,19 +131,17 @@ def _build(beside: Path, say: Progress) -> None:
 
 def uninstall() -> bool:
     """Remove all installations, and return whether there was one."""
-    folders = [*other_folders(), *([folder()] if is_installed() else [])]
+    folders = [*other_folders(), *(each for each in (folder(), validator_folder()) if each.is_dir())]
     for each in folders:
         shutil.rmtree(each)
     return bool(folders)
 
 
 def passes_self_test(opened: Device) -> bool:
-    """Run example 2 of DML_SLICE1's page, and return whether its values are right.
+    """Run `_EXAMPLE`, and return whether its values are right.
 
     Raises:
         DeviceError: The host program failed.
     """
-    four, two = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
-    operator = Slice1(four, two, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
-    (result,) = opened.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
+    (result,) = opened.run(_EXAMPLE, np.arange(1, 17, dtype=np.float32).view(np.uint8))
     return np.array_equal(result.view(np.float32), [14, 16, 6, 8])

@@ -1,4 +1,4 @@
-"""DirectML.dll and onnxruntime.dll, from an installed onnxruntime-directml (Windows) or from its wheel."""
+"""DirectML's libraries: those for Windows, of an installed onnxruntime-directml or its wheel, and those for Linux."""
 
 from __future__ import annotations
 
@@ -9,15 +9,83 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
 
 PACKAGE = "onnxruntime-directml"
 VERSION = "1.24.4"
-_SHA256 = "96642a787e5a6f33bf043521c0f06eb1eb663f6b830e5862a2026d03f9c90543"
 LIBRARIES = ("DirectML.dll", "onnxruntime.dll", "onnxruntime_providers_shared.dll")
 _NOTE = "libraries.txt"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of the package index, which pip downloads and checks by its hash.
+
+    Attributes:
+        package: The package.
+        version: Its version.
+        sha256: The hash of the wheel.
+        platform: The platform tag of the wheel.
+        python: The version of Python that the wheel is for.
+        folder: The folder in the wheel that holds the libraries.
+        libraries: The files of that folder that are taken.
+    """
+
+    package: str
+    version: str
+    sha256: str
+    platform: str
+    python: str
+    folder: str
+    libraries: tuple[str, ...]
+
+    def install(self, home: Path) -> None:
+        """Download the wheel and put its libraries into a folder.
+
+        Raises:
+            DeviceError: The wheel cannot be downloaded.
+        """
+        with (
+            tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder,
+            zipfile.ZipFile(self._download(Path(folder))) as archive,
+        ):
+            for name in self.libraries:
+                (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
+
+    def _download(self, folder: Path) -> Path:
+        requirements = folder / "requirements.txt"
+        requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
+        target = ["--platform", self.platform, "--python-version", self.python, "--dest", str(folder)]
+        command = [sys.executable, "-m", "pip", "download", *options, *target]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise DeviceError(f"pip cannot download {self.package} ({' '.join(done.stderr.split())[-300:]}).")
+        (wheel,) = folder.glob("*.whl")
+        return wheel
+
+
+FOR_WINDOWS = Wheel(
+    PACKAGE,
+    VERSION,
+    "96642a787e5a6f33bf043521c0f06eb1eb663f6b830e5862a2026d03f9c90543",
+    "win_amd64",
+    "3.11",
+    "onnxruntime/capi",
+    LIBRARIES,
+)
+FOR_LINUX = Wheel(
+    "torch-directml",
+    "0.2.5.dev240914",
+    "30e29872f4d6059dd784897fa2df0cddb80f3874ed4f0860758790286e95a823",
+    "manylinux2010_x86_64",
+    "3.10",
+    "torch_directml",
+    ("libdirectml.so", "libd3d12.so", "libdxcore.so"),
+)
 
 
 def install_libraries(home: Path, say: Callable[[str], None]) -> None:
@@ -29,8 +97,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
     installed = _find_installed()
     if installed is None:
         say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
-        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
-            _unpack(_download(Path(folder)), home)
+        FOR_WINDOWS.install(home)
     else:
         say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
         for name in LIBRARIES:
@@ -55,21 +122,3 @@ def _find_installed() -> Path | None:
         return None
     folders = [Path(str(file.locate())).parent for file in files if file.name == LIBRARIES[0]]
     return next((folder for folder in folders if all((folder / name).is_file() for name in LIBRARIES)), None)
-
-
-def _download(folder: Path) -> Path:
-    requirements = folder / "requirements.txt"
-    requirements.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{_SHA256}\n")
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-    target = ["--platform", "win_amd64", "--python-version", "3.11", "--dest", str(folder), "-r", str(requirements)]
-    done = subprocess.run([*pip, *target], capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise DeviceError(f"pip cannot download {PACKAGE} ({' '.join(done.stderr.split())[-300:]}).")
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def _unpack(wheel: Path, folder: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        for name in LIBRARIES:
-            (folder / name).write_bytes(archive.read(f"onnxruntime/capi/{name}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sliceport.directml import device
-from sliceport.directml.device import install
+from sliceport.directml.device import install, validator
 from sliceport.directml.device.libraries import read_package_spec
 
 
@@ -21,6 +21,7 @@ def status() -> dict[str, Any]:
         "backend": backend.text,
         "packages": read_package_spec(backend.home(folder)),
         "self_test": "not run",
+        "validator": _describe_validator(),
     }
     if not report["installed"]:
         return report
@@ -34,9 +35,20 @@ def status() -> dict[str, Any]:
     return report
 
 
+def _describe_validator() -> str:
+    if not install.is_validator_installed():
+        lacking = validator.missing()
+        return "not installed" if lacking is None else f"cannot be installed here: {lacking}"
+    try:
+        return validator.title(install.validator_folder())
+    except device.DeviceError as error:
+        return f"failed: {error}"
+
+
 def status_text(report: dict[str, Any]) -> str:
     """Format the status with one fact per line."""
-    others = [f"{'other version':14} {folder}" for folder in report["other_folders"]]
+    others = [f"{'validator':14} {report['validator']}"]
+    others += [f"{'other version':14} {folder}" for folder in report["other_folders"]]
     if not report["installed"]:
         missing = report["missing"]
         hint = "run: sliceport directml install" if missing is None else f"it cannot be installed here: {missing}"

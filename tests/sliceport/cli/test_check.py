@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -209,8 +210,7 @@ def test_a_report_is_short_in_text_and_a_table_in_notebooks(folder: Path) -> Non
 
 
 def test_sarif_fits_its_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The schema is written after the standard, for the properties that are used, and allows no other."""
-    schema = json.loads((DATA / "sarif_2.1.0_properties.schema.json").read_text())
+    schema = json.loads(gzip.decompress((DATA / "sarif_2.1.0.json.gz").read_bytes()))
     jsonschema.Draft202012Validator.check_schema(schema)
     words = ["clean.onnx", "invalid.onnx", "fragile.onnx", "defect.onnx", str(folder / "stepped.onnx"), "broken.onnx"]
     log = run_json(capsys, *words, "--engines", "all", "--format", "sarif")

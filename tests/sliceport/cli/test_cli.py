@@ -136,7 +136,10 @@ class TestUsage:
             ("lower M --input-shapes x:99999999999999999999", "input shape 'x:99999999999999999999' must be written"),
             ("lower M --feature-level 9.9", "feature level '9.9' does not exist"),
             ("lower M --layout NXYZ", "layout 'NXYZ' is not known"),
-            ("compare M --executors tpu", "executor 'tpu' is not known; known are onnxruntime-cpu, directml, dml-emu"),
+            (
+                "compare M --executors tpu",
+                "executor 'tpu' is not known; known are onnxruntime-cpu, directml, directml-val",
+            ),
             ("compare M --executors directm", "executor 'directm' is not known, did you mean 'directml'? known are"),
             ("compare M --executors ,", "--executors names nothing; leave it out"),
             ("compare M --executors onnxruntime-cpu", "nothing to compare 'onnxruntime-cpu' with"),
@@ -179,8 +182,8 @@ class TestUsage:
         from onnx_ops.passes.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
 
-        onnx = ["onnxruntime-cpu", "directml", "dml-emulator", "onnxruntime-dml"]
-        openvino = ["openvino", "directml", "dml-emulator", "openvino-cpu", "ov_ext"]
+        onnx = ["onnxruntime-cpu", "directml", "directml-validate", "dml-emulator", "onnxruntime-dml"]
+        openvino = ["openvino", "directml", "directml-validate", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == engines().keys() - {"onnx-reference"}
         for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
             lines = run(command, "--help")[1].splitlines()

@@ -12,11 +12,12 @@ import pytest
 from platforms import POSIX
 
 from sliceport.cli.main import main
-from sliceport.directml.device import DeviceError, install, libraries, programs, wine_root
+from sliceport.directml.device import DeviceError, install, libraries, programs, validator, wine_root
 from sliceport.directml.device.backend import Progress
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine_root import WineRoot
 
+NO_VALIDATOR = "sliceport: DirectML's validator cannot be installed here: it would be downloaded.\n"
 TOOLS = ("apt-get", "dpkg-deb", "unshare")
 
 
@@ -24,6 +25,7 @@ TOOLS = ("apt-get", "dpkg-deb", "unshare")
 def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Simulate a machine without an installation and programs, and return the folder of its programs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(validator, "missing", lambda: "it would be downloaded")
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
@@ -58,10 +60,13 @@ def test_one_sentence_names_what_a_machine_lacks(
         lacking = f"the program {name} is not installed, and only Debian and its like can have it"
         assert install.missing() == lacking
     assert main(["directml", "install"]) == 2
-    assert capsys.readouterr().err == f"sliceport: DirectML cannot be installed here: {lacking}.\n"
+    assert capsys.readouterr().err == NO_VALIDATOR + f"sliceport: DirectML cannot be installed here: {lacking}.\n"
     assert main(["directml", "install", "--if-possible"]) == 0
     assert main(["directml", "status"]) == 1
-    assert capsys.readouterr().out == f"DirectML is not installed; it cannot be installed here: {lacking}\n"
+    assert capsys.readouterr().out == (
+        f"DirectML is not installed; it cannot be installed here: {lacking}\n"
+        "validator      cannot be installed here: it would be downloaded\n"
+    )
 
 
 def test_other_platforms(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +120,8 @@ def test_unreachable_index_is_one_sentence_and_leaves_nothing(
     script = "echo 'E: Failed to fetch http://mirror/debian/dists/sid/InRelease  Could not resolve' >&2; exit 100"
     program(debian.parents[1] / "bin", "apt-get", script)
     assert main(["directml", "install"]) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "looking up packages" not in line]
+    lines = capsys.readouterr().err.removeprefix(NO_VALIDATOR).splitlines()
+    (line,) = [line for line in lines if "looking up packages" not in line]
     assert line.startswith("sliceport: apt-get update failed with exit code 100 (E: Failed to fetch http://mirror")
     assert [path.name for path in debian.iterdir()] == ["directml.lock"]
 

@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx_models import one_node
 from onnx_node_cases import CASES as NODE_TESTS
 from onnx_node_cases import with_constants
-from onnxruntime_cases import DISPUTED, GOOD, NAMES, STRINGS, identify
+from onnxruntime_cases import DISPUTED, GOOD, STRINGS, identify, vector_model
 from running import as_bytes
 from vectors import array
 
 import sliceport
 from onnx_ops.verify.run import compare
-from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
+from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 
@@ -57,13 +56,6 @@ def test_node_tests(directml: device.Device, name: str) -> None:
         assert got.tobytes() == want.tobytes()
 
 
-def vector_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, npt.NDArray[Any]]:
-    data = array(case["inputs"][0])
-    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"][1:]]
-    parameters = list(zip(NAMES[case["op"]], given, strict=False))
-    return one_node(case["op"], case["opset"], data, parameters, case["attrs"], len(case["expected"])), data
-
-
 def test_our_lowering_is_right_for_every_vector(directml: device.Device) -> None:
     for case in VECTORS:
         model, data = vector_model(case)
@@ -92,7 +84,7 @@ WRONG = {
 
 
 def test_provider_differs_from_the_vectors_only_by_known_defects(directml: device.Device) -> None:
-    assert directml.facts()["onnxruntime"] in DIRECTML_PROVIDER
+    assert directml.facts()["onnxruntime"] in VERSIONS[ONNXRUNTIME_DML]
     seen = {identify(case): provider_says(directml, case) for case in VECTORS}
     assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
 

@@ -1,0 +1,276 @@
+"""IDMLDevice::CreateOperator of DirectML's own library, in this process: no GPU, no Wine, no display.
+
+The wheel of torch-directml has DirectML for Linux, `libdirectml.so`, and empty stand-ins of the two libraries that it
+links to. COM objects written with ctypes take the place of a DXCore factory, an adapter and an ID3D12Device. They are
+enough to create operators, which validates their descriptors, and not to compile them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+import platform
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sliceport.directml.abi import to_native
+from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.libraries import FOR_LINUX
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.operators import Operator
+from sliceport.sandbox import supervisor
+
+_LIBRARY, *_STAND_INS = FOR_LINUX.libraries
+_E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9
+_IDML_DEVICE = uuid.UUID("6dbd6437-96fd-423f-a98c-ae5e7c2a573f").bytes_le
+_IDML_OPERATOR = uuid.UUID("26caae7a-3081-4633-9581-226fbe57695d").bytes_le
+_OBJECT_IDS = frozenset(
+    uuid.UUID(text).bytes_le
+    for text in (
+        "00000000-0000-0000-c000-000000000046",  # IUnknown
+        "c4fec28f-7966-4e95-9f94-f431cb56c3b8",  # ID3D12Object
+        "189819f1-1db6-4b57-be54-1821339b85f7",  # ID3D12Device
+        "f0db4c7f-fe5a-42a2-bd62-f2a6cf6fc83e",  # IDXCoreAdapter
+    )
+)
+_FEATURES: dict[int, dict[int, int]] = {
+    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, ResourceBindingTier 3, TypedUAVLoadAdditionalFormats
+    1: {},  # ARCHITECTURE
+    2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, behind a count and a pointer that the caller sets
+    7: {0: 0x66},  # SHADER_MODEL 6.6
+    8: {0: 1, 1: 32, 2: 32, 3: 1024, 5: 1},  # OPTIONS1: WaveOps, Int64ShaderOps
+    23: {2: 1},  # OPTIONS4: Native16BitShaderOpsSupported
+}
+"""Answers of ID3D12Device::CheckFeatureSupport, by D3D12_FEATURE: the 32-bit words of each struct that are not 0."""
+_PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
+"""Sizes in bytes of adapter properties by DXCoreAdapterProperty; the others have 8."""
+_MASK = 0xFFFFFFFF
+
+_METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+"""A COM method. Arguments that the real method lacks hold what the registers held."""
+_Method = Callable[[int, int, int, int], int]
+
+
+def missing() -> str | None:
+    """Return what this machine lacks for the library, as part of a sentence, or None."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return f"this machine is {sys.platform} on {platform.machine()}, and the library is for x86-64 Linux"
+    if "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+        return "the C library is not glibc, which the library needs"
+    return None
+
+
+def create_operator(folder: Path, operator: Operator) -> int:
+    """Call IDMLDevice::CreateOperator in a child process, and return its HRESULT, 0 for success.
+
+    Raises:
+        DeviceError: The library cannot be used on this machine, or it crashed.
+    """
+    return int(_call(_create_operator, folder, operator))
+
+
+def title(folder: Path) -> str:
+    """Return the name of the library with its highest feature level; it states no version.
+
+    Raises:
+        DeviceError: The library cannot be used on this machine.
+    """
+    return f"DirectML at feature level {FeatureLevel(_call(_feature_level, folder))}"
+
+
+def _call(function: Callable[..., int], folder: Path, *args: Operator) -> int:
+    try:
+        return int(supervisor.call(function, folder, *args))
+    except supervisor.ChildLost:
+        raise
+    except supervisor.ChildDied as error:
+        raise DeviceError(f"the process of DirectML's library {error}.") from None
+    except OSError as error:
+        raise DeviceError(f"DirectML's library cannot be used in a process of this machine ({error}).") from None
+
+
+def _create_operator(folder: Path, operator: Operator) -> int:
+    native = to_native(operator)
+    return _validator(folder).create_operator(native.address)
+
+
+def _feature_level(folder: Path) -> int:
+    return _validator(folder).feature_level()
+
+
+@functools.cache
+def _validator(folder: Path) -> Validator:
+    return Validator(folder)
+
+
+class Validator:
+    """A DirectML device that creates operators and cannot run them.
+
+    Args:
+        folder: The folder of the library and its stand-ins.
+
+    Raises:
+        OSError: The library cannot be loaded, or creates no device.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._kept: list[Any] = []
+        library = self._load(folder)
+        device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
+        self._kept.append(device)
+        created = ctypes.c_void_p()
+        create = library.DMLCreateDevice1
+        create.restype = ctypes.c_int32
+        create.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
+        hresult = create(device.address, 0, FeatureLevel.V1_0, _IDML_DEVICE, ctypes.byref(created))
+        if hresult or created.value is None:
+            raise OSError(f"DMLCreateDevice1 failed with 0x{hresult & _MASK:08x}")
+        self._device = created.value
+
+    def create_operator(self, address: int) -> int:
+        """Create and release an operator.
+
+        Args:
+            address: The address of a DML_OPERATOR_DESC.
+
+        Returns:
+            The HRESULT as an unsigned number, 0 for success.
+        """
+        operator = ctypes.c_void_p()
+        types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        hresult = _call_method(self._device, 8, types, address, _IDML_OPERATOR, ctypes.byref(operator))
+        if operator.value is not None:
+            _call_method(operator.value, 2, ())  # IUnknown::Release
+        return hresult & _MASK
+
+    def feature_level(self) -> int:
+        """Return the library's highest DML_FEATURE_LEVEL."""
+        levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
+        query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
+        level = ctypes.c_int32()
+        types = (ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+        hresult = _call_method(self._device, 7, types, 1, 16, ctypes.byref(query), 4, ctypes.byref(level))
+        if hresult:
+            raise OSError(f"CheckFeatureSupport failed with 0x{hresult & _MASK:08x}")
+        return level.value
+
+    def _load(self, folder: Path) -> ctypes.CDLL:
+        """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
+
+        The stand-ins have no DT_SONAME and are not where glibc searches, so each bears its bare name for the moment
+        in which the library is loaded.
+        """
+        renamed: list[tuple[_LinkMap, int]] = []
+        try:
+            for name in _STAND_INS:
+                stand_in = ctypes.CDLL(str(folder / name))
+                link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle is the link_map
+                bare_name = ctypes.create_string_buffer(name.encode())
+                self._kept += [stand_in, bare_name]
+                renamed.append((link_map, link_map.l_name))
+                link_map.l_name = ctypes.addressof(bare_name)
+            library = ctypes.CDLL(str(folder / _LIBRARY))
+        finally:
+            for link_map, before in renamed:
+                link_map.l_name = before
+        _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
+        return library
+
+    def _adapter_factory(self) -> Any:
+        """Return a replacement of DXCoreCreateAdapterFactory."""
+        properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
+        adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
+        factory = _ComObject(16, {4: lambda *args: _store(args[3], adapter)})  # GetAdapterByLuid
+        function = _METHOD(lambda *args: _store(args[1], factory))
+        self._kept += [adapter, factory, function]
+        return function
+
+
+class _LinkMap(ctypes.Structure):
+    """The head of glibc's struct link_map, as in <link.h>."""
+
+    _fields_ = (("l_addr", ctypes.c_size_t), ("l_name", ctypes.c_void_p))
+
+
+class _ComObject:
+    """A COM object whose methods are Python functions.
+
+    Args:
+        size: Number of methods; those without a function return E_NOTIMPL.
+        methods: The functions by their places in the table of methods.
+    """
+
+    def __init__(self, size: int, methods: dict[int, _Method]) -> None:
+        unknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}  # IUnknown's methods
+        all_methods = unknown | methods
+        self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
+        self._table = (ctypes.c_void_p * size)(*(ctypes.cast(m, ctypes.c_void_p).value for m in self._methods))
+        self._object = ctypes.c_void_p(ctypes.addressof(self._table))
+        self.address = ctypes.addressof(self._object)
+
+    def _query_interface(self, this: int, interface: int, out: int, _: int) -> int:  # noqa: ARG002
+        is_supported = ctypes.string_at(interface, 16) in _OBJECT_IDS
+        ctypes.c_void_p.from_address(out).value = self.address if is_supported else None
+        return 0 if is_supported else _E_NOINTERFACE
+
+
+def _store(out: int, result: _ComObject) -> int:
+    ctypes.c_void_p.from_address(out).value = result.address
+    return 0
+
+
+def _return_1(*_: int) -> int:
+    return 1
+
+
+def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
+    """Answer ID3D12Device::CheckFeatureSupport for a device that has every feature."""
+    nonzero = _FEATURES.get(feature & _MASK)
+    if nonzero is None:
+        return _E_INVALIDARG
+    words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
+    if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields of the caller
+        ctypes.memset(data, 0, size & _MASK)
+    for i in nonzero.keys() & range(len(words)):
+        words[i] = nonzero[i]
+    return 0
+
+
+def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int:  # noqa: ARG001
+    ctypes.memset(data, 0, size)
+    return 0
+
+
+def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
+    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)
+    return 0
+
+
+def _call_method(this: int, slot: int, types: tuple[Any, ...], *args: Any) -> int:
+    """Call a COM method by its place in the table of methods, and return its HRESULT."""
+    table = ctypes.c_void_p.from_address(this).value or 0
+    address = ctypes.c_void_p.from_address(table + 8 * slot).value or 0
+    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)(this, *args))
+
+
+def _redirect(function: Any, replacement: Any) -> None:
+    """Make a function of a library jump to another one.
+
+    Raises:
+        OSError: The system lets no process write to memory that holds code.
+    """
+    address, target = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (function, replacement))
+    code = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, target; jmp rax
+    page = address & -mmap.PAGESIZE
+    length = address + len(code) - page
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    if protect(page, length, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC):
+        raise OSError(ctypes.get_errno(), f"mprotect: {os.strerror(ctypes.get_errno())}")
+    ctypes.memmove(address, code, len(code))
+    protect(page, length, mmap.PROT_READ | mmap.PROT_EXEC)

@@ -1,0 +1,69 @@
+"""DirectML's verdict on descriptors as an engine: its own library creates each operator, and runs none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from sliceport.diagnosis import Diagnosis
+from sliceport.directml.operators import Operator
+
+_INSTALL = "run: sliceport directml install --validator"
+
+
+class DirectMLValidate:
+    """The engine that asks DirectML's library whether it accepts operators, in a child process."""
+
+    name = "directml-validate"
+    description = "the descriptors, accepted or refused by DirectML; by default where its validator is installed"
+
+    def is_ready(self) -> bool:
+        """Return whether the library is installed; see `OperatorValidator`."""
+        from sliceport.directml.device import install
+
+        return install.is_validator_installed()
+
+    def validate(self, operator: Operator) -> str:
+        """Create an operator; see `OperatorValidator`.
+
+        Raises:
+            CallFailed: DirectML refuses the operator.
+            DeviceError: The library is not installed, cannot be used on this machine, or crashed.
+        """
+        from sliceport.directml.device import CallFailed, install, validator
+
+        title = _title()
+        hresult = validator.create_operator(install.validator_folder(), operator)
+        if hresult:
+            raise CallFailed("CreateOperator", hresult, "")
+        return title
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """Yield the state of the library."""
+        from sliceport.directml.device import DeviceError, validator
+
+        try:
+            yield Diagnosis("DirectML's validator", "ok", _title())
+        except DeviceError as error:
+            is_installed = self.is_ready()
+            advice = "" if is_installed or validator.missing() else _INSTALL
+            yield Diagnosis("DirectML's validator", "broken" if is_installed else "missing", str(error), advice)
+
+
+@functools.cache
+def _title() -> str:
+    """Return the name of the library.
+
+    Raises:
+        DeviceError: The library is not installed, or cannot be used on this machine.
+    """
+    from sliceport.directml.device import DeviceError, install, validator
+
+    if not install.is_validator_installed():
+        lacking = validator.missing()
+        reason = f"not installed; {_INSTALL}" if lacking is None else f"unavailable: {lacking}"
+        raise DeviceError(f"DirectML's validator is {reason}.")
+    return validator.title(install.validator_folder())
+
+
+ENGINE = DirectMLValidate()
