@@ -216,9 +216,10 @@ def main() -> None:
             counts = Counter(case.verdicts[engine, form] for case in cases)
             print(f"{engine:12}{form or 'as written':12}" + "".join(f"{counts[v]:9}" for v in VERDICTS), flush=True)
         for case in cases:
-            before, after = (case.verdicts.get((engine, form), "") for form in ("", own))
-            if before != after or after != "equal":
-                print(f"    {case.name}: {before or '-'}, {after}", flush=True)
+            after = case.verdicts[engine, own]
+            before = case.verdicts.get((engine, ""), after)
+            if (before, after) != ("equal", "equal"):
+                print(f"    {case.name}: {before}, {after}", flush=True)
 
 
 if __name__ == "__main__":
