@@ -20,7 +20,7 @@ from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.diffing.diff import DEFAULT_AGAINST, match_names, open_graph
 from sliceport.diffing.difference import Tolerance, tolerance_of
 from sliceport.diffing.graph import Graph, only_moves
-from sliceport.diffing.side import Budget, Side, read_side
+from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.registry import model_engines
@@ -67,7 +67,7 @@ def verify_hardening(
         first, references = OpenVINOGraph(_replace_wrong_nodes(read_with_shapes(before))), [evaluate, plugin]
     else:
         first = open_graph(before)
-        references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "", Budget())]
+        references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
     second = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
