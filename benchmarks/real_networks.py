@@ -10,8 +10,8 @@ runs on the same inputs, and is compared with the same values. Each of the two v
     ends          the process ends
     not compiled  nothing but this adapter is in the way: it cannot compile a node's shader
 
-The hardened model also runs on the CPU provider, which must compute what it computes from the original. `--json` has the
-largest relative difference. A model that the CPU provider does not run has no verdict, and is listed apart.
+The hardened model also runs on the CPU provider, and is compared with the original there. `--json` has the largest
+relative difference. A model that the CPU provider does not run has no verdict, and is listed apart.
 
 Sizes of open dimensions are those of models.json in the folder of a model; `--input-shapes` gives them for folders
 without one.
