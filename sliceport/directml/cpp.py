@@ -74,7 +74,7 @@ def to_header(program: Program) -> str:
 
 
 def _define_operator(operator: Operator, name: str) -> Iterator[str]:
-    """Yield the constants of an operator, the last of which is its struct, under `name`."""
+    """Yield the constants of an operator; its struct comes last and is called `name`."""
     members = []
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)
@@ -93,7 +93,7 @@ def _define_operator(operator: Operator, name: str) -> Iterator[str]:
 
 
 def _define_tensors(tensors: Sequence[BufferTensor], name: str) -> Iterator[str]:
-    """Yield the constants of tensors, the last of which is an array of DML_TENSOR_DESC, under `name`."""
+    """Yield the constants of tensors; an array of DML_TENSOR_DESC comes last and is called `name`."""
     for i, tensor in enumerate(tensors):
         strides = "nullptr"
         yield _define_numbers("UINT", f"{name}_{i}_sizes", tensor.sizes)
