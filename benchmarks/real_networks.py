@@ -29,10 +29,11 @@ import onnx
 import onnxruntime
 
 import sliceport
+from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import CANNOT_COMPILE
-from onnx_ops.verify.inputs import run_with_inputs
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import read_complete_model
+from sliceport.diffing.verify import first_that_runs
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 
@@ -100,7 +101,7 @@ def kind_of(kind: str, message: str) -> str:
 def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     """Run a network as exported and hardened."""
     network = read_complete_model(path)
-    inputs, expected = run_with_inputs(network, shapes, {}, 0, network.outputs)
+    inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
     before = run_on(dml, network.proto, inputs, expected, locates=True, traces=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name).proto

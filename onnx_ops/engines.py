@@ -75,7 +75,8 @@ class OnnxruntimeCPU:
         feeds = {name: Captured.of(array) for name, array in inputs.items()}
         disabled = [name for name in options.get("disable", "").split("+") if name]
         try:
-            results = session.run(session.Job(model.data, feeds, model.outputs, level=level, disabled=disabled))
+            job = session.Job(model.data, feeds, model.outputs, model.data_folder, level, disabled)
+            results = session.run(job)
         except session.NotRun as error:
             raise ModelError(str(error)) from None
         return {name: _to_value(result) for name, result in results.items() if not isinstance(result, NotComparable)}

@@ -14,6 +14,7 @@ from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
+    from sliceport.diffing.verify import Verification
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
@@ -50,19 +51,6 @@ class Changes(Protocol):
         ...
 
 
-class Verified(Protocol):
-    """The result of running a model before and after a change."""
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether the changed model computes the same."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
-        ...
-
-
 @dataclass(frozen=True)
 class Result:
     """The result of rewriting or hardening a model.
@@ -74,7 +62,7 @@ class Result:
     """
 
     changes: Changes
-    verification: Verified | None = None
+    verification: Verification | None = None
     model: Any = None
 
     @property
@@ -136,10 +124,21 @@ class CompareOptions(RunOptions, total=False):
 
 
 class ChangeOptions(RunOptions, total=False):
-    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
+    """Keyword arguments of the methods that change a model; `sliceport.harden` describes them."""
 
     verify: bool | str
     overwrite: bool
+
+
+class FormOptions(TypedDict, total=False):
+    """Keyword arguments of `Format.harden` that only the targets of `sliceport.defects.profiles` take."""
+
+    without: Sequence[str]
+    read_as: str | None
+
+
+class HardenOptions(ChangeOptions, FormOptions, total=False):
+    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
 
 
 class RewriteOptions(ChangeOptions, total=False):
@@ -204,7 +203,7 @@ class Format(Protocol):
         """Simplify the slicing of a model; write it, or without an output return it as an object."""
         ...
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[HardenOptions]) -> Result:
         """Rewrite the nodes that an engine computes wrongly or refuses; write the model, or return it as an object."""
         ...
 

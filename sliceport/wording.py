@@ -58,6 +58,17 @@ def count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def list_names(names: Iterable[str], limit: int = 8) -> str:
+    """Format names of inputs or outputs for a sentence, sorted.
+
+    >>> list_names(["w", "b", "x"], 2)
+    "'b', 'w' and 1 more"
+    """
+    ordered = sorted(names)
+    more = f" and {len(ordered) - limit} more" if len(ordered) > limit else ""
+    return ", ".join(map(repr, ordered[:limit])) + more
+
+
 def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
     """Format findings about nodes, one line for each operator and text. A single node is named in its line.
 

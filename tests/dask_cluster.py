@@ -1,8 +1,8 @@
 """A cluster of dask.distributed on this machine, of processes that talk over TCP.
 
 They are forked from a server that has imported dask.distributed; see `forked.py`. Two kinds start a new interpreter
-instead: processes with an environment of their own, which Dask reads when it is imported, and nannies, which start
-others by multiprocessing.
+instead: processes with a configuration of Dask, which it reads when it is imported, and nannies, which start others by
+multiprocessing.
 """
 
 from __future__ import annotations
@@ -91,17 +91,18 @@ class Cluster:
         log = self.folder / f"{len(self.processes):02d}_{module}.log"
         command = ["-m", f"distributed.cli.{module}", *words]
         process: Process
-        if more or "--nanny" in words:
+        environment = {**self.environment, **more}
+        if more.keys() - {"PYTHONPATH"} or "--nanny" in words:
             with log.open("wb") as file:
                 process = subprocess.Popen(
                     [sys.executable, *command],
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,
-                    env={**self.environment, **more},
+                    env=environment,
                 )
         else:
-            process = Forked(command, environment=self.environment, log=log)
+            process = Forked(command, self.folder, environment, log)
         self.processes.append(process)
         return process
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -18,6 +19,7 @@ from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import RANDOM, is_used
 from onnx_ops.passes.fold_slices import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
+from sliceport.diffing.side import RunFailed
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
@@ -143,9 +145,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
                 continue
             try:
                 tensors |= _run(model, group)
-            except onnxruntime_cpu.Exhausted:
-                break
-            except ModelError:  # bisect to find the nodes that the session refuses
+            except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
                 waiting += [group[half:], group[:half]] if half else []
@@ -210,11 +210,12 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     )
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in model.opset_imports.items()]
     proto = onnx.ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets)
-    captured = onnxruntime_cpu.run(proto, {}, [output.name or "" for output in outputs])
+    names = [output.name or "" for output in outputs]
+    values = onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, names), {})
     return {
-        output: ir.Tensor(value.array(), dtype=ir.DataType(value.element))
-        for output in outputs
-        if isinstance(value := captured[output.name or ""], onnxruntime_cpu.Captured)
+        output: ir.Tensor(value, dtype=ir.DataType.from_numpy(value.dtype))
+        for output, name in zip(outputs, names, strict=True)
+        if isinstance(value := values.get(name), np.ndarray)
     }
 
 

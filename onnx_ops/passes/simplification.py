@@ -13,6 +13,7 @@ from onnx_ops.model.defaults import pop_defaults, put_defaults
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.contested_nodes import clone_model, unmark
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldExactConstantsPass
+from onnx_ops.passes.neutral_operands import RemoveNeutralOperandsPass
 from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
@@ -79,7 +80,7 @@ def simplify(
     report = run_passes(model, passes)
     has_unequal_branches = any(node.op == "If" for node in report.contested)
     if not has_unequal_branches:
-        FoldExactConstantsPass().run(Analysis(model, folding=True))
+        _fold(model)
     useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in () if has_unequal_branches else cycle(optimizers):
@@ -98,7 +99,7 @@ def simplify(
             except ModelError as error:  # the model is simplified without the optimizer
                 left_out[name] = str(error).rstrip(".")
                 continue
-            FoldExactConstantsPass().run(Analysis(candidate, folding=True))
+            _fold(candidate)
         further = run_passes(candidate, passes)
         if count_nodes(candidate) < inlined and (model.functions or further.after <= report.after):
             model, report, useless = candidate, _join(report, further), 0
@@ -112,6 +113,13 @@ def simplify(
         left_out=left_out,
     )
     return model, report
+
+
+def _fold(model: ir.Model) -> None:
+    """Fold what follows from constants in the same way on every engine, and remove operands that change nothing."""
+    analysis = Analysis(model, folding=True)
+    FoldExactConstantsPass().run(analysis)
+    RemoveNeutralOperandsPass().run(analysis)
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:

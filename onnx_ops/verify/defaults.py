@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.runtime.onnxruntime_cpu import Exhausted, bounded
 from onnx_ops.verify.inputs import overridable_inputs
-from sliceport.errors import ModelError
+from onnx_ops.verify.runnable import Runnable
+from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
+from sliceport.diffing.verify import compute
+from sliceport.engines.engine import Value
+from sliceport.wording import list_names
 
 Array = npt.NDArray[Any]
-Result = TypeVar("Result")
 
 _MAX_BYTES = 2**26
 _MAX_ONE_BY_ONE = 16
-_MAX_NAMES = 8
-_VARIANTS = 3
+_SECONDS = 60.0
+"""Limit for all runs on other values, because a Loop may never end on them."""
 
 
 @dataclass(frozen=True)
-class OtherValues(Generic[Result]):
+class OtherValues:
     """A run with other values than the defaults of inputs.
 
     Attributes:
         inputs: All arrays.
         replaced: The inputs whose defaults were replaced.
         unchanged: The inputs that keep their defaults, because the model failed with every other value.
-        result: The result of the run; None if nothing was replaced.
+        outputs: The outputs; None if nothing was replaced.
     """
 
     inputs: dict[str, Array]
     replaced: tuple[str, ...]
     unchanged: tuple[str, ...]
-    result: Result | None
+    outputs: dict[str, Value] | None
 
     @property
     def label(self) -> str:
@@ -54,9 +57,7 @@ class OtherValues(Generic[Result]):
         )
 
 
-def run_with_other_values(
-    run: Callable[[dict[str, Array]], Result], model: ir.Model, inputs: Mapping[str, Array]
-) -> OtherValues[Result]:
+def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, Array]) -> OtherValues:
     """Run a model with the defaults of as many inputs as possible replaced by other values.
 
     Indices and sizes may accept few values only. If the model does not run with all defaults replaced, the
@@ -64,69 +65,42 @@ def run_with_other_values(
     value exhausts the time or memory of a run, such as a condition that makes a Loop endless.
 
     Args:
-        run: Runs the model.
-        model: The model as onnx-ir has it.
+        runnable: The model.
+        side: The engine that runs it.
         inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
     """
-    values = [value for value in overridable_inputs(model) if (value.name or "") not in inputs]
+    values = [value for value in overridable_inputs(runnable.model) if (value.name or "") not in inputs]
     others = {value.name or "": variants for value in values if (variants := _other_values(value))}
-    unchanged = tuple(name for value in values if (name := value.name or "") not in others and not _is_empty(value))
-    if not others:
-        return OtherValues(dict(inputs), (), unchanged, None)
-    try:
-        with bounded():
-            arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
-    except Exhausted:
-        return OtherValues(dict(inputs), (), unchanged + tuple(others), None)
-    return OtherValues(arrays, tuple(others.keys() - set(refused)), unchanged + refused, result)
-
-
-def list_names(names: Iterable[str]) -> str:
-    """Format names of inputs or outputs for a sentence."""
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else ""
-    return ", ".join(map(repr, ordered[:_MAX_NAMES])) + more
-
-
-def _all_at_once(
-    run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
-) -> tuple[dict[str, Array], Result, tuple[str, ...]] | None:
-    """Run with all defaults replaced; return None if the model fails with every variant."""
-    for i in range(_VARIANTS):
-        arrays = dict(inputs) | {name: variants[min(i, len(variants) - 1)] for name, variants in others.items()}
-        try:
-            return arrays, run(arrays), ()
-        except Exhausted:
-            raise
-        except ModelError:
-            continue
-    return None
-
-
-def _one_by_one(
-    run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
-) -> tuple[dict[str, Array], Result | None, tuple[str, ...]]:
-    """Replace the defaults that are not integers together, then each integer. Undo what makes the model fail."""
+    unchanged = [name for value in values if (name := value.name or "") not in others and not _is_empty(value)]
     integers = [name for name, variants in others.items() if _is_integer(variants[0])]
-    steps: list[list[dict[str, Array]]] = [
-        [{name: variants[0] for name, variants in others.items() if name not in integers}]
-    ]
-    steps += [[{name: array} for array in others[name]] for name in integers[:_MAX_ONE_BY_ONE]]
-    arrays, result = dict(inputs), None
-    refused: list[str] = integers[_MAX_ONE_BY_ONE:]
-    for choices in steps:
-        for choice in filter(None, choices):
-            try:
-                result = run(arrays | choice)
-            except Exhausted:
-                raise
-            except ModelError:
-                continue
-            arrays |= choice
-            break
-        else:
-            refused += list(choices[0])
-    return arrays, result, tuple(refused)
+    bounded = replace(side, budget=Budget(_SECONDS))
+    arrays, outputs = dict(inputs), None
+    refused = integers[_MAX_ONE_BY_ONE:]
+    try:
+        ran = _run_with_variants(runnable, bounded, inputs, others)
+        if ran is not None:
+            return OtherValues(ran[0], tuple(others), tuple(unchanged), ran[1])
+        together = [name for name in others if name not in integers]
+        for names in (together, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
+            ran = _run_with_variants(runnable, bounded, arrays, {name: others[name] for name in names})
+            if ran is None:
+                refused += names
+            else:
+                arrays, outputs = ran
+    except (BudgetSpent, MemoryError):
+        return OtherValues(dict(inputs), (), (*unchanged, *others), None)
+    return OtherValues(arrays, tuple(others.keys() - set(refused)), (*unchanged, *refused), outputs)
+
+
+def _run_with_variants(
+    runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
+) -> tuple[dict[str, Array], dict[str, Value]] | None:
+    """Return inputs with the first variants that the model runs on, and its outputs; None if it runs on none."""
+    for i in range(max(map(len, variants.values()), default=0)):
+        arrays = {**inputs, **{name: each[min(i, len(each) - 1)] for name, each in variants.items()}}
+        with suppress(RunFailed):
+            return arrays, compute(side, runnable, arrays)
+    return None
 
 
 def _is_empty(value: ir.Value) -> bool:
@@ -143,7 +117,7 @@ def _other_values(value: ir.Value) -> list[Array]:
     except Exception:  # the data file is missing or too short, which running the model reports
         return []
     if tensor.dtype == ir.DataType.STRING:
-        return [np.array([_text(text) + "'" for text in default.reshape(-1)], object).reshape(default.shape)]
+        return [np.array([_text(text) + "'" for text in default.flat], object).reshape(default.shape)]
     if tensor.dtype == ir.DataType.BOOL:
         return [~default]
     if tensor.dtype.is_integer():
@@ -159,13 +133,11 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
-    variants = []
-    for step, end in ((1, high), (-1, low)):
-        moved = np.where(wide == end, wide - step, wide + step)
-        variants.append(np.array(moved.tolist(), object).reshape(default.shape).astype(np.int64 if low else np.uint64))
-    variants.append(default.reshape(-1)[::-1].reshape(default.shape))
-    arrays = [array.astype(default.dtype) for array in variants]
-    return [array for array in arrays if not np.array_equal(array, default)]
+    moved = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
+    # The types of less than a byte are cast from integers of NumPy's own.
+    arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in moved]
+    backwards = default.reshape(-1)[::-1].reshape(default.shape)
+    return arrays if np.array_equal(backwards, default) else [*arrays, backwards]
 
 
 def _is_integer(array: Array) -> bool:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.runtime.onnxruntime_cpu import Captured
-from onnx_ops.verify.runnable import Runnable
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import UsageError
 from sliceport.wording import example_shapes, spell
 
 Array = npt.NDArray[Any]
-Result = TypeVar("Result")
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
+_BOUNDS: tuple[tuple[int | None, int], ...] = ((None, 0), (None, 1), (2, 0), (1, 0))
+"""The exclusive upper bound of random integers by attempt, and the least; None for the size of the axis they index."""
 _MAX_RANDOM = 2**26
 _BYTE = 8
 _OF_NUMPY = 1
@@ -35,8 +34,7 @@ def make_inputs(
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, Array],
     seed: int,
-    most: int | None = None,
-    least: int = 0,
+    attempt: int = 0,
 ) -> dict[str, Array]:
     """Make an array for each input of the main graph that has no initializer; keep the given ones.
 
@@ -45,8 +43,7 @@ def make_inputs(
         shapes: Sizes by input name, for inputs with open sizes.
         given: Arrays that are used as they are.
         seed: For the random ones.
-        most: Exclusive bound for random integers; by default the size of the axis that they index, or a small one.
-        least: The smallest random integer.
+        attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
 
     Raises:
         UsageError: A given array does not fit, a shape is for an unknown name, or an input has an open shape or a type
@@ -70,6 +67,7 @@ def make_inputs(
                 listed = ", ".join(repr(name) for name, value in by_name.items() if not value.is_initializer())
                 raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
     random = np.random.default_rng(seed)
+    most, least = _BOUNDS[attempt]
     inputs: dict[str, Array] = {}
     for name, value in by_name.items():
         if name in given:
@@ -86,62 +84,6 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
         if model.ir_version >= REPLACEABLE_VERSION
         else []
     )
-
-
-def first_that_runs(
-    run: Callable[[dict[str, Array]], Result],
-    model: ir.Model,
-    shapes: Mapping[str, Sequence[int]],
-    given: Mapping[str, Array],
-    seed: int,
-) -> tuple[dict[str, Array], Result]:
-    """Return inputs that the model runs on, and the result of the run.
-
-    Random integers may be out of range as indices, or 0 as divisors, so the model is tried with others.
-
-    Args:
-        run: Runs the model.
-        model: The model as onnx-ir has it.
-        shapes: See `make_inputs`.
-        given: See `make_inputs`.
-        seed: See `make_inputs`.
-
-    Raises:
-        UsageError: See `make_inputs`.
-        ModelError: The model does not run on any of the inputs that were tried.
-    """
-    first: ModelError | None = None
-    for most, least in ((None, 0), (None, 1), (2, 0), (1, 0)):
-        inputs = make_inputs(model, shapes, given, seed, most, least)
-        try:
-            return inputs, run(inputs)
-        except ModelError as error:
-            first = first or error
-    assert first is not None
-    raise first
-
-
-def run_with_inputs(
-    runnable: Runnable,
-    shapes: Mapping[str, Sequence[int]],
-    given: Mapping[str, Array],
-    seed: int,
-    names: Sequence[str],
-) -> tuple[dict[str, Array], dict[str, Captured]]:
-    """Return inputs that a model runs on, and the values that onnxruntime's CPU provider computes from them.
-
-    Args:
-        runnable: The model.
-        shapes: See `make_inputs`.
-        given: See `make_inputs`.
-        seed: See `make_inputs`.
-        names: The names of the values; see `onnxruntime_cpu.capture`.
-
-    Raises:
-        UsageError: See `make_inputs`.
-        ModelError: onnxruntime does not run the model.
-    """
-    return first_that_runs(lambda inputs: runnable.capture(inputs, names), runnable.model, shapes, given, seed)
 
 
 def _convert_given_array(value: ir.Value, array: Array) -> Array:

@@ -14,13 +14,15 @@ import onnx_ir as ir
 from onnx_ops.lowering import lower
 from onnx_ops.model.read import CheckedModel, read_any
 from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.runtime.onnxruntime_cpu import Captured
+from onnx_ops.runtime.session import Captured
 from onnx_ops.verify.defaults import run_with_other_values
-from onnx_ops.verify.inputs import random_array, run_with_inputs
+from onnx_ops.verify.inputs import random_array
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import build_model, output_names
 from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.side import RunFailed
+from sliceport.diffing.verify import first_that_runs
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import (
@@ -32,7 +34,7 @@ from sliceport.engines.comparison import (
     reproducing_command,
     takes_part,
 )
-from sliceport.engines.engine import Engine, NodeEngine
+from sliceport.engines.engine import Engine, NodeEngine, Value
 from sliceport.engines.registry import add_validators, choose_engines
 from sliceport.errors import ModelError
 from sliceport.slicing.node import Folded
@@ -166,20 +168,21 @@ def _runs(
     written = {output.name for node in runnable.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & written)
-    inputs, captured = run_with_inputs(runnable, shapes, given, seed, names)
-    runs = [_ModelRun(_add_given_values(runnable.model, captured, inputs, read))]
-    others = run_with_other_values(lambda arrays: runnable.capture(arrays, names), runnable.model, inputs)
-    if others.result is not None:
-        values = _add_given_values(runnable.model, others.result, others.inputs, read)
+    observed, side = runnable.observe(names), onnxruntime_cpu.side()
+    inputs, outputs = first_that_runs(observed, side, shapes, given, seed)
+    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
+    others = run_with_other_values(observed, side, inputs)
+    if others.outputs is not None:
+        values = _add_given_values(runnable.model, others.outputs, others.inputs, read)
         runs.append(_ModelRun(values, f" This is{others.label}."))
     return runs, others.notes
 
 
 def _add_given_values(
-    model: ir.Model, captured: dict[str, Captured], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
 ) -> dict[str, Captured]:
     """Return the values that nodes computed, with the inputs and initializers that slicing nodes read."""
-    values = captured | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
+    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
     for name in read - values.keys():
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
@@ -199,8 +202,17 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
     )
     names = output_names(node)
-    captured = onnxruntime_cpu.capture(build_model(node, names), {"data": array}, names)
+    model = onnxruntime_cpu.whole_model(build_model(node, names), names)
+    try:
+        captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
+    except RunFailed as failed:
+        raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
     return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
+
+
+def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
+    """Return the bytes of the values that are arrays."""
+    return {name: Captured.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:

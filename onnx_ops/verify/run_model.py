@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,16 @@ import onnx_ir as ir
 
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
-from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import read_complete_model
-from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.search import only_moves
+from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
+from sliceport.diffing.graph import only_moves
+from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
+from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
 from sliceport.wording import spell
@@ -58,12 +59,12 @@ def run_model(
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
     runnable = read_complete_model(path)
-    expected: dict[str, onnxruntime_cpu.Captured] | None = None
+    expected: dict[str, Value] | None = None
     if against:
         say(f"running the model on {onnxruntime_cpu.NAME}")
-        arrays, expected = run_with_inputs(runnable, shapes, given, seed, runnable.outputs)
+        arrays, expected = first_that_runs(runnable, onnxruntime_cpu.side(), shapes, given, seed)
     else:
-        arrays = make_inputs(runnable.model, shapes, given, seed)
+        arrays = runnable.make_inputs(given, shapes, seed)
     with open_provider() as dml:
         return run_on(dml, runnable.proto, arrays, expected, locates=against)
 
@@ -81,7 +82,7 @@ def run_on(
     dml: device.Device,
     proto: onnx.ModelProto,
     arrays: Mapping[str, Array],
-    expected: Mapping[str, onnxruntime_cpu.Captured] | None,
+    expected: Mapping[str, Value] | None,
     *,
     locates: bool,
     traces: bool = True,
@@ -122,13 +123,11 @@ def run_on(
         different = find_differences(dml, proto, arrays, [output.name for output in wrong])
         findings = explain_findings(different, proto)
     else:
-        findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
+        findings = tuple(
+            Finding("different", "", "", f"output {each.name!r} differs from {onnxruntime_cpu.NAME}: {each.detail}.")
+            for each in wrong
+        )
     return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
-
-
-def _difference(output: OutputRun) -> str:
-    how = f"by {output.difference:.2g} of its largest value"
-    return f"output {output.name!r} differs {how} from {onnxruntime_cpu.NAME}."
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
@@ -164,13 +163,11 @@ def _placement(
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 
-def _compare_output(graph: OnnxGraph, name: str, got: Array, expected: onnxruntime_cpu.Captured | None) -> OutputRun:
-    dtype = ir.DataType.from_numpy(got.dtype)
-    if expected is None:
-        return OutputRun(name, dtype.name, got.shape, "ran")
-    tolerance = 0.0 if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(dtype)
-    difference = relative_error(got, expected)
-    status: Literal["equal", "close", "different"] = "equal"
-    if difference:
-        status = "close" if difference <= tolerance else "different"
-    return OutputRun(name, dtype.name, got.shape, status, difference, tolerance)
+def _compare_output(graph: OnnxGraph, name: str, got: Array, expected: Value) -> OutputRun:
+    element = ir.DataType.from_numpy(got.dtype).name
+    if not isinstance(expected, np.ndarray):
+        return OutputRun(name, element, got.shape, "ran")
+    tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
+    compared = compare_values(name, got, expected, tolerance)
+    difference = min(compared.absolute, compared.relative)
+    return OutputRun(name, element, got.shape, compared.status, difference, tolerance.absolute, compared.detail)

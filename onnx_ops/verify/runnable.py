@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -20,9 +20,11 @@ from onnx_ops.model.read import CheckedModel, describe_cause, file_named, read_a
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
+from onnx_ops.verify.inputs import make_inputs
+from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError
+from sliceport.formats import InputShapes
 
 _MAX_BYTES = 2**31 - 2**20
 
@@ -42,18 +44,32 @@ class Runnable:
     data_folder: str = ""
 
     @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs without a default."""
+        return [value.name or "" for value in self.model.graph.inputs if not value.is_initializer()]
+
+    @property
     def outputs(self) -> list[str]:
-        """The names of its outputs."""
-        return [output.name for output in self.proto.graph.output]
+        """The names of its outputs, each once."""
+        return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
-    def run(self, inputs: Mapping[str, Array], *, is_optimized: bool = False) -> dict[str, Value]:
-        """Run the model and return its outputs; see `onnxruntime_cpu.run`."""
-        names = list(dict.fromkeys(self.outputs))
-        return onnxruntime_cpu.run(self.proto, inputs, names, self.data_folder, is_optimized=is_optimized)
+    def whole(self) -> WholeModel:
+        """Return the model for its engine; see `ModelToRun`."""
+        return onnxruntime_cpu.whole_model(self.proto, self.outputs, self.data_folder)
 
-    def capture(self, inputs: Mapping[str, Array], names: Sequence[str]) -> dict[str, Captured]:
-        """Run the model and return values of its main graph; see `onnxruntime_cpu.capture`."""
-        return onnxruntime_cpu.capture(self.proto, inputs, names, self.data_folder)
+    def make_inputs(
+        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int = 0
+    ) -> dict[str, Array]:
+        """Return the given arrays, and random ones for the other inputs; see `ModelToRun`."""
+        return make_inputs(self.model, shapes, inputs, seed, attempt)
+
+    def observe(self, names: Sequence[str]) -> Runnable:
+        """Return the model with values of the main graph as its outputs."""
+        observed = onnx.ModelProto()
+        observed.CopyFrom(self.proto)
+        del observed.graph.output[:]
+        observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        return replace(self, proto=observed)
 
 
 def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:

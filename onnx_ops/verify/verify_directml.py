@@ -11,11 +11,11 @@ from typing import Any
 import numpy.typing as npt
 
 from onnx_ops.model.read import CheckedModel
-from onnx_ops.runtime.session import Captured
 from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
-from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
+from onnx_ops.verify.verify import verify_rewriting
+from sliceport.diffing.verify import Difference, InputRun, NotVerified, Verification
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import Finding, ModelRun, describe_transient
 from sliceport.progress import say
@@ -82,7 +82,7 @@ def verify_hardening(
     """
     with open_provider() as dml:
         on_cpu = verify_rewriting(
-            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed, repeats=True
+            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed
         )
         if not on_cpu.is_equal:
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
@@ -104,7 +104,7 @@ def verify_hardening(
         for output in run.outputs
         if output.status == "different"
     )
-    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, first, second)
+    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=first, after=second)
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
@@ -114,9 +114,5 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on the inputs of each run, and compare with the tensors that the run gave."""
-    expected = [{name: value for name, value in run.outputs.items() if isinstance(value, Captured)} for run in runs]
-    return tuple(
-        run_on(dml, one.proto, run.inputs, tensors, locates=locates, traces=False)
-        for run, tensors in zip(runs, expected, strict=True)
-    )
+    """Run a model on the inputs of each run, and compare with the outputs of the run."""
+    return tuple(run_on(dml, one.proto, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)

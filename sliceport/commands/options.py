@@ -17,7 +17,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
-_VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml")
+VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -39,26 +39,12 @@ def add_verbose(command: argparse.ArgumentParser, text: str = "print more") -> N
     command.add_argument("-v", "--verbose", action="count", default=0, help=f"{text}; twice: a log on stderr")
 
 
-def add_input_shapes(command: argparse.ArgumentParser) -> None:
-    """Add --input-shapes."""
-    command.add_argument(
-        "--input-shapes",
-        action="append",
-        default=[],
-        metavar="NAME:1,16",
-        help="sizes of inputs whose shape the model leaves open; several may follow one another",
-    )
-
-
-def add_open_shapes(command: argparse.ArgumentParser) -> None:
-    """Add --input-shapes that can also be chosen; see `parse_open_shapes`."""
-    command.add_argument(
-        "--input-shapes",
-        action="append",
-        default=[],
-        metavar="NAME:1,16",
-        help="sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes",
-    )
+def add_input_shapes(
+    command: argparse.ArgumentParser,
+    text: str = "sizes of inputs whose shape the model leaves open; several may follow one another",
+) -> None:
+    """Add --input-shapes with a help text."""
+    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=text)
 
 
 def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None]:
@@ -160,8 +146,8 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
             separated.append(f"{word}={rest.pop(0) if has_names else ''}")
             continue
         if word == "--verify":
-            has_name = rest and rest[0] in _VERIFIERS
-            separated.append(f"{word}={rest.pop(0) if has_name else _VERIFIERS[0]}")
+            has_name = rest and rest[0] in VERIFIERS
+            separated.append(f"{word}={rest.pop(0) if has_name else ''}")
             continue
         option, equals, _ = word.partition("=")
         separated.append(word)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-Kind = Literal["error", "crash", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
+Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,17 @@ def narrow_tolerance_of(value: Value) -> Tolerance:
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
 
 
+def within(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
+    """Return a function that returns a tolerance for any value within a model; without one, that of its type."""
+    return lambda _, value: tolerance or narrow_tolerance_of(value)
+
+
 @dataclass(frozen=True)
 class Failure:
     """A failure of a run.
 
     Attributes:
-        kind: `error` and `crash` are about the whole run, the others about one output.
+        kind: `error`, `crash` and `memory` are about the whole run, the others about one output.
         output: The name of the output; empty for a failure of the whole run.
         message: One sentence, or its end.
     """

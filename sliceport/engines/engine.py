@@ -36,6 +36,7 @@ class WholeModel:
         inputs: The names of its inputs, in order.
         outputs: The names of its outputs, in order.
         weights: For `openvino`, the content of the .bin file.
+        data_folder: For `onnx`, the folder of external data files; empty if all data are in the model.
     """
 
     format: str
@@ -43,6 +44,7 @@ class WholeModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: bytes = b""
+    data_folder: str = ""
 
 
 @dataclass(frozen=True)

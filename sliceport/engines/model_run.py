@@ -50,6 +50,7 @@ class OutputRun:
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
         difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger.
         tolerance: The largest difference that is `close`; 0 for a model that only moves data.
+        detail: The first difference, as the end of a sentence, or an empty string.
     """
 
     name: str
@@ -58,6 +59,7 @@ class OutputRun:
     status: Literal["equal", "close", "different", "ran"]
     difference: float | None = None
     tolerance: float | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx_models import save
 from platforms import ended_by
 
 from onnx_ops.lowering import lower
-from onnx_ops.model.io import from_proto
+from onnx_ops.model.read import read_any
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured
 from onnx_ops.verify import run as run_module
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.run import compare
+from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.cli.main import main
+from sliceport.diffing.side import BudgetSpent, Side
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node
-from sliceport.engines.engine import Engine
+from sliceport.engines.engine import Engine, WholeModel
 
 WEIGHTS = "float[8] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}"
 CUTS = f"""(float[8] x, float[8] w) => (y, z) <int64[1] s = {{1}}, int64[1] e = {{5}}, {WEIGHTS}> {{
@@ -128,15 +129,17 @@ def test_a_timeout_ends_a_loop_without_end(
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_other_values_that_take_too_long_are_not_taken(tmp_path: Path) -> None:
+def test_other_values_that_take_too_long_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check values such as a condition that makes a Loop endless."""
 
-    def run(inputs: dict[str, Any]) -> str:
+    def run(_side: Side, _model: WholeModel, inputs: dict[str, Any]) -> dict[str, Any]:
         if "w" in inputs:
-            raise onnxruntime_cpu.Exhausted("it takes more than 60 s.")
-        return "ran"
+            raise BudgetSpent("it takes more than 60 s.")
+        return {}
 
+    monkeypatch.setattr(Side, "run", run)
     x = np.ones(8, np.float32)
-    others = run_with_other_values(run, from_proto(onnx.load(saved(tmp_path))), {"x": x})
-    assert (others.inputs, others.result, others.replaced) == ({"x": x}, None, ())
+    runnable = prepare_to_run(read_any(saved(tmp_path)))
+    others = run_with_other_values(runnable, onnxruntime_cpu.side(), {"x": x})
+    assert (others.inputs, others.outputs, others.replaced) == ({"x": x}, None, ())
     assert others.notes == ("'w' kept the default: the model failed with every other value that was tried.",)

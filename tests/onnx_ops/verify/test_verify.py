@@ -20,12 +20,13 @@ from platforms import ended_by
 import sliceport
 from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.runnable import read_complete_model
-from onnx_ops.verify.verify import Verification, verify_rewriting
+from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
+from sliceport.diffing.side import Side
+from sliceport.diffing.verify import Verification
+from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
 
@@ -40,8 +41,8 @@ def sliced(start: int = 1, end: int = 5) -> onnx.ModelProto:
 
 
 def array_of(value: Value) -> npt.NDArray[Any]:
-    assert isinstance(value, Captured)
-    return value.array()
+    assert isinstance(value, np.ndarray)
+    return value
 
 
 def saved(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
@@ -110,7 +111,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("graph", "reason"),
         [
-            ("(float[n] x) => (y) { y = Neg (x) }", "the shape of input 'x'"),
+            ("(float[] x) => (y) { y = Neg (x) }", "the shape of input 'x'"),
             ("(float[2] x) => (y) { y = Neg (x, x) }", "cannot run the model"),
             ("(seq(float) x) => (y) <int64 i = {0}> { y = SequenceAt (x, i) }", "input 'x' is not a tensor"),
         ],
@@ -138,13 +139,13 @@ class TestCommand:
     def test_a_model_that_computes_other_values_each_time_is_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original, numbers = onnxruntime_cpu.run, iter(range(100))
+        original, numbers = Side.run, iter(range(100))
 
-        def run(*args: Any, **options: Any) -> dict[str, Value]:
-            values = original(*args, **options)
-            return {name: Captured.of(array_of(value) + np.float32(next(numbers))) for name, value in values.items()}
+        def run(side: Side, model: WholeModel, inputs: Mapping[str, Any]) -> dict[str, Value]:
+            values = original(side, model, inputs)
+            return {name: array_of(value) + np.float32(next(numbers)) for name, value in values.items()}
 
-        monkeypatch.setattr(onnxruntime_cpu, "run", run)
+        monkeypatch.setattr(Side, "run", run)
         path = saved(tmp_path, sliced())
         assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 2
         assert "the model before computes other values each time for 'y'" in capsys.readouterr().err
@@ -186,11 +187,11 @@ class TestDifferences:
         ("before", "after", "message"),
         [
             (sliced(1, 5), sliced(2, 6), "first at index [0],"),
-            (sliced(1, 5), sliced(2, 6), "(4 of 4 elements differ)."),
+            (sliced(1, 5), sliced(2, 6), "(4 of 4 elements)."),
             (times("0.0"), times("-0.0"), ""),
-            (cast(TensorProto.INT32), cast(TensorProto.INT64), "its type is INT64 for INT32."),
+            (cast(TensorProto.INT32), cast(TensorProto.INT64), "its type is int64 for int32."),
             (strings(4), strings(9), "first at index [0]"),
-            (sequence("2, 4", 2), sequence("4, 2", 2), "in element 0 its shape is [4] for [2]."),
+            (sequence("2, 4", 2), sequence("4, 2", 2), "in element 0, its shape is [4] for [2]."),
             (sequence("2, 4", 2), sequence("2, 2, 2", 3), "it has 3 elements for 2."),
         ],
         ids=["place", "count", "bits", "type", "strings", "element of sequence", "length of sequence"],
@@ -204,7 +205,7 @@ class TestDifferences:
     def test_a_rewritten_model_that_does_not_run_is_different(self, tmp_path: Path) -> None:
         wrong = parse("(float[8] x) => (y) <int64[1] s = {7}> { y = Reshape (x, s) }")
         result = verify(tmp_path, sliced(), wrong)
-        assert "the model runs before, and not after: onnxruntime cannot run the model" in result.differences[0].message
+        assert "the model runs before, and not after: " in result.differences[0].message
 
     def test_other_inputs_and_outputs_are_differences(self, tmp_path: Path) -> None:
         other = sliced()
@@ -217,22 +218,15 @@ class TestDifferences:
     def test_a_rounding_difference_by_graph_optimisation_alone_is_a_note(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original = onnxruntime_cpu.run
+        original = Side.run
 
-        def run(
-            model: onnx.ModelProto,
-            inputs: Mapping[str, npt.NDArray[Any]],
-            names: Sequence[str],
-            folder: str = "",
-            *,
-            is_optimized: bool = False,
-        ) -> dict[str, Value]:
-            values = original(model, inputs, names, folder, is_optimized=is_optimized)
-            if is_optimized and model.graph.name == "after":
-                values["y"] = onnxruntime_cpu.Captured.of(array_of(values["y"]) + np.float32(factor))
+        def run(side: Side, model: WholeModel, inputs: Mapping[str, Any]) -> dict[str, Value]:
+            values = original(side, model, inputs)
+            if side.options["level"] == "all" and onnx.ModelProto.FromString(model.data).graph.name == "after":
+                values["y"] = array_of(values["y"]) + np.float32(factor)
             return values
 
-        monkeypatch.setattr(onnxruntime_cpu, "run", run)
+        monkeypatch.setattr(Side, "run", run)
         after = sliced()
         after.graph.name = "after"
         factor = 1e-6
@@ -266,7 +260,7 @@ class TestDefaults:
     def test_models_run_with_their_defaults_and_with_other_values(self, tmp_path: Path) -> None:
         result = verify(tmp_path, self.model(), self.model())
         assert result.is_equal
-        assert [sorted(run.inputs) for run in result.runs] == [["x"], ["e", "w", "x"]]
+        assert [sorted(run.inputs) for run in result.runs] == [["x"], ["e", "w", "x"], ["x"], ["x"]]
         assert result.runs[1].inputs["w"] != 2
         assert result.runs[1].inputs["e"] != 5
         assert not result.notes
@@ -280,13 +274,13 @@ class TestDefaults:
     def test_given_arrays_replace_the_defaults(self, tmp_path: Path) -> None:
         given = {"w": np.array(7, np.float32), "e": np.array([3])}
         result = verify(tmp_path, self.model(), self.model(), inputs=given)
-        assert [dict(run.inputs)["w"] for run in result.runs] == [7]
+        assert [dict(run.inputs)["w"] for run in result.runs] == [7] * 3
         assert array_of(result.runs[0].outputs["y"]).shape == (2,)
 
     def test_before_version_4_defaults_are_constants(self, tmp_path: Path) -> None:
         model = self.model(ir_version=3)
         result = verify(tmp_path, model, model)
-        assert [sorted(run.inputs) for run in result.runs] == [["x"]]
+        assert [sorted(run.inputs) for run in result.runs] == [["x"]] * 3
 
     def test_a_default_that_takes_no_other_value_is_noted(self, tmp_path: Path) -> None:
         defaults = "<int64[1] sizes = {5}, float[1] b = {1.0}>"
@@ -402,7 +396,7 @@ def test_every_model_is_equal_to_itself(tmp_path: Path, path: Path) -> None:
     """Compare every output, with graph optimisation and without."""
     result = verify_rewriting(path, path, input_shapes=SHAPES.get(path.name))
     assert result.is_equal
-    assert not result.notes
+    assert not [note for note in result.notes if "with shapes" not in note]
     assert result.runs[0].outputs
 
 
@@ -448,7 +442,7 @@ RIGHT_FOR_TWO = """(float[n,3] x) => (y) <int64[1] first = {0}, int64[1] two = {
 
 def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
     before = save(OPEN, tmp_path / "before.onnx")
-    verification = verify_rewriting(before, before, repeats=True)
+    verification = verify_rewriting(before, before)
     arrays = [run.inputs["x"] for run in verification.runs]
     assert [array.shape for array in arrays] == [(2, 3), (2, 3), (2, 3), (3, 3), (1, 3)]
     assert len({array.tobytes() for array in arrays[:3]}) == 3
@@ -457,17 +451,16 @@ def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
 
 def test_difference_at_another_size_is_found(tmp_path: Path) -> None:
     before, after = save(OPEN, tmp_path / "before.onnx"), save(RIGHT_FOR_TWO, tmp_path / "after.onnx")
-    assert verify_rewriting(before, after, input_shapes={"x": (2, 3)}).is_equal
-    (difference, _) = verify_rewriting(before, after, repeats=True).differences
+    (difference, _) = verify_rewriting(before, after).differences
     assert "with shapes {'x': (3, 3)}: its shape is [2, 3] for [3, 3]" in difference.message
 
 
 def test_sizes_that_do_not_run_are_left_out(tmp_path: Path) -> None:
     text = "(float[n,3] x, float[4,3] z) => (y) { y = Add (x, z) }"
     before = save(text, tmp_path / "before.onnx")
-    verification = verify_rewriting(before, before, repeats=True)
+    verification = verify_rewriting(before, before)
     assert {run.inputs["x"].shape for run in verification.runs} == {(1, 3)}
-    verification = verify_rewriting(before, before, input_shapes={"x": (4, 3)}, repeats=True)
+    verification = verify_rewriting(before, before, input_shapes={"x": (4, 3)})
     assert {run.inputs["x"].shape for run in verification.runs} == {(4, 3), (1, 3)}
 
 

@@ -305,6 +305,7 @@ class TestDeadlyModels:
             ("segfault", "crash", f"its process {SEGFAULTED}."),
             ("exit", "crash", "its process ended with exit code 3."),
             ("end", "crash", "its process ended with exit code 0."),
+            ("system exit", "crash", "its process ended with exit code 1."),
             ("bad_alloc", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("refuse", "error", "it is refused."),
             (
@@ -319,8 +320,12 @@ class TestDeadlyModels:
         assert (done.verdict, done.message) == (verdict, message)
         again = do(job, deadly(tmp_path, action))
         assert (again.cached, again.verdict, again.message) == (True, verdict, message)
-        retried = do(replace(job, retries=True), deadly(tmp_path, action))
-        assert (retried.cached, retried.verdict) == (False, verdict)
+
+    def test_failure_is_tried_again_if_that_is_wanted(self, job: Job, tmp_path: Path) -> None:
+        for action, verdict in (("exit", "crash"), ("refuse", "error")):
+            for retries, cached in ((False, False), (True, False), (False, True)):
+                done = do(replace(job, retries=retries), deadly(tmp_path, action))
+                assert (done.cached, done.verdict) == (cached, verdict)
 
     @pytest.mark.parametrize(
         ("action", "verdict", "message"),

@@ -1,0 +1,134 @@
+"""Removal of additions of 0 and products by 1, as biases and scales are in exports that have not been trained."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_ops.infer.exact import MOVING
+from onnx_ops.model.nodes import constant, is_operator, is_standard
+from onnx_ops.model.views import Array
+from onnx_ops.model.walk import all_graphs, all_nodes
+from onnx_ops.passes.base import SlicingPass
+from onnx_ops.passes.matchers import data_of
+from onnx_ops.passes.outcome import SKIPS
+
+_MAX_OPERAND_BYTES = 2**20
+_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""The constant that does not change the other operand, by operator."""
+_ARITHMETIC_NAMES = """
+    Add Sub Mul Div MatMul Gemm Einsum Conv ConvTranspose Neg Relu LeakyRelu Elu Erf Gelu HardSwish Tanh Sin Sqrt Max
+    Min Clip Sum Mean ReduceSum ReduceMean ReduceMax ReduceMin AveragePool GlobalAveragePool LayerNormalization
+    RMSNormalization BatchNormalization InstanceNormalization GroupNormalization
+"""
+_ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
+"""Operators that return equal numbers for 0 and -0, up to the sign of another 0, unless they divide by it."""
+_PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
+_HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
+"""Operators that return the same bits for 0 and -0."""
+
+
+class RemoveNeutralOperandsPass(SlicingPass):
+    """Remove an addition or subtraction of 0, and a product or quotient by 1, if no output changes by a bit.
+
+    x + 0 is 0 if x is -0. It is removed only if the sign of a 0 is lost on all ways to the outputs of the model: in a
+    Softmax, or where a bias without -0 is added. x - 0 and x * 1 are x.
+
+    Skipped: what may read a signalling NaN, which arithmetic makes quiet; operands that may broadcast the other one.
+    """
+
+    is_default = False
+
+    def apply(self, model: ir.Model) -> None:
+        """Rewrite the model; see the class."""
+        signed = _values_whose_zeros_show(model)
+        for node in list(all_nodes(model.graph)):
+            operand = self._unchanged_operand(node, signed)
+            if operand is None or node.outputs[0].is_graph_output():
+                continue
+            try:
+                self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operand}))
+            except SKIPS as reason:
+                self.skip(node, reason)
+
+    def _unchanged_operand(self, node: ir.Node, signed: Container[ir.Value]) -> ir.Value | None:
+        """Return the operand of a node that can replace its result, or None."""
+        if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
+            return None
+        orders = (1, -1) if node.op_type in ("Add", "Mul") else (1,)
+        for operand, other in (node.inputs[::order] for order in orders):
+            array = _read(other)
+            if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
+                continue
+            if array.dtype.kind == "f":
+                may_be_signalling = not _is_computed(operand)
+                negative = np.signbit(array)
+                adds_zero = not negative.all() if node.op_type == "Add" else node.op_type == "Sub" and negative.any()
+                if may_be_signalling or (adds_zero and node.outputs[0] in signed):
+                    continue
+            if self._keeps_shape(operand, array):
+                return operand
+        return None
+
+    def _keeps_shape(self, operand: ir.Value, other: Array) -> bool:
+        """Return whether `operand` has the shape that it has after it was broadcast with another one."""
+        sizes = self.sizes(operand)
+        if sizes is None or other.ndim > len(sizes):
+            return False
+        own = sizes[len(sizes) - other.ndim :]
+        return all(size in (1, wanted) for size, wanted in zip(other.shape, own, strict=True))
+
+
+def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
+    """Return the values for which a 0 in place of a -0, or the other way round, may change a bit of an output."""
+    signed = {output for graph in all_graphs(model) for output in graph.outputs}
+    for node in reversed(list(all_nodes(model.graph))):
+        if not _hides_sign(node):
+            passes_sign = any(output in signed for output in node.outputs)
+            signed |= {
+                value
+                for i, value in enumerate(node.inputs)
+                if value is not None and (passes_sign or not _passes_sign_alone(node, i))
+            }
+    return signed
+
+
+def _hides_sign(node: ir.Node) -> bool:
+    """Return whether a node returns the same bits for 0 and -0 in any of its inputs that is not constant."""
+    if is_standard(node, "Add"):
+        return any(map(_is_without_negative_zero, node.inputs))
+    if is_standard(node, "LayerNormalization"):
+        return len(node.inputs) > 2 and _is_without_negative_zero(node.inputs[2])
+    return is_standard(node, *_HIDING)
+
+
+def _passes_sign_alone(node: ir.Node, index: int) -> bool:
+    """Return whether 0 and -0 in an input of a node give outputs that differ in nothing but the signs of zeros."""
+    if is_standard(node, "Pow"):
+        exponent = _read(node.inputs[1])
+        return index == 0 and exponent is not None and bool((exponent > 0).all())
+    return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
+
+
+def _is_without_negative_zero(value: ir.Value | None) -> bool:
+    array = _read(value)
+    return array is not None and not bool(np.signbit(array[array == 0]).any())
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Return whether arithmetic computes a value, so that no element is a signalling NaN."""
+    producer = value.producer()
+    while is_operator(producer, "Reshape", "Transpose", "Slice", "Split", "Squeeze", "Unsqueeze"):
+        producer = data_of(producer).producer()
+    return is_standard(producer, *_ARITHMETIC)
+
+
+def _read(value: ir.Value | None) -> Array | None:
+    """Return the elements of a constant of numbers in the model itself, or None."""
+    tensor = None if value is None else constant(value)
+    if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES or isinstance(tensor, ir.ExternalTensor):
+        return None
+    array = tensor.numpy()
+    return array if array.dtype.kind in "fiu" else None

@@ -1,0 +1,335 @@
+"""Verification of a changed model: on several inputs it must compute what the model before the change computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
+from sliceport.diffing.graph import ModelToRun
+from sliceport.diffing.side import RunFailed, Side
+from sliceport.engines.engine import Value
+from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.formats import DeclaredShapes, InputShapes
+from sliceport.open_shapes import choose_sizes
+from sliceport.progress import say
+from sliceport.wording import list_names
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+ATTEMPTS = 4
+Result = TypeVar("Result")
+_SEEDS = 3
+_SMALL_PRIMES = 3, 5
+
+
+class NotVerified(SliceportError):
+    """An error: the verification of a changed model came to no result."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An output that a changed model computes differently.
+
+    Attributes:
+        output: The name of the output; empty for a difference of the whole model.
+        message: One sentence.
+    """
+
+    output: str
+    message: str
+
+
+@dataclass(frozen=True)
+class InputRun:
+    """A run of the model before.
+
+    Attributes:
+        inputs: The arrays that it ran on.
+        outputs: The outputs that it computed on the reference.
+        label: A description of the inputs that follows a sentence, or an empty string.
+        is_repeat: Whether an earlier run differs in nothing but the seed or the sizes of open axes.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Value]
+    label: str = ""
+    is_repeat: bool = False
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of a verification.
+
+    Attributes:
+        runs: The runs of the model before.
+        differences: The outputs that the model after computes differently.
+        notes: Sentences about what was not compared, or not bit for bit.
+        equality: The sentence about a verification without differences.
+    """
+
+    runs: tuple[InputRun, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    equality: str = "all outputs are bit-equal"
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the changed model may take the place of the other."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verification as JSON values."""
+        return {
+            "different_outputs": list(dict.fromkeys(d.output for d in self.differences)),
+            "differences": [d.message for d in self.differences],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([*([d.message for d in self.differences] or [self.equality]), *self.notes])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One comparison of the models on each run.
+
+    Attributes:
+        place: The end of a sentence about it, such as `on openvino-cpu`.
+        after: The engine of the model after.
+        before: The engine of the model before; None for the reference, whose outputs the runs have.
+        tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
+            round differently; None if all outputs must be equal bit for bit.
+    """
+
+    place: str
+    after: Side
+    before: Side | None = None
+    tolerance_of: Callable[[Value], Tolerance] | None = None
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A model before and after a change.
+
+    Attributes:
+        before: The model before.
+        after: The model after.
+        reference: The engine that computes what is expected.
+        names: The names in the model before of inputs and outputs of the model after, where they differ.
+        moved: The outputs that nodes only move elements for, which no engine may round.
+        notes: Sentences about what was not compared, or not bit for bit.
+    """
+
+    before: ModelToRun
+    after: ModelToRun
+    reference: Side
+    names: Mapping[str, str] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
+    notes: list[str] = field(default_factory=list)
+
+    def make_runs(
+        self, declared: DeclaredShapes, shapes: InputShapes, given: Mapping[str, Array], seed: int
+    ) -> list[InputRun]:
+        """Run the model before with several seeds, and several sizes of open axes; note those that it does not run on.
+
+        Args:
+            declared: The declared shapes of the inputs that a caller has to give.
+            shapes: Sizes for inputs with open shapes; the others get distinct primes, smaller ones, or 1 for all.
+            given: Arrays that are used as they are.
+            seed: The first seed.
+
+        Raises:
+            UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
+            ModelError: The reference does not run the model.
+        """
+        sizes = [] if given else _sizes_of_open_axes(declared)
+        for chosen in [{**each, **shapes} for each in sizes]:
+            with suppress(ModelError, UsageError):
+                first = self._run_before(chosen, given, seed)
+                break
+        else:
+            chosen = dict(shapes)
+            first = self._run_before(chosen, given, seed)
+        cases = [(f" with seed {other}", chosen, other) for other in range(seed + 1, seed + _SEEDS)]
+        cases += [(f" with shapes {each}", each, seed) for each in sizes if each != chosen]
+        runs = [InputRun(*first)]
+        for label, case, other in cases if declared.keys() - given.keys() else ():
+            try:
+                runs.append(InputRun(*self._run_before(case, given, other), label, is_repeat=True))
+            except (ModelError, UsageError):
+                self.notes.append(f"not compared{label}: the original model does not run on them")
+        return runs
+
+    def _run_before(
+        self, shapes: InputShapes, given: Mapping[str, Array], seed: int
+    ) -> tuple[dict[str, Array], dict[str, Value]]:
+        say(f"running the model before on {self.reference}")
+        return first_that_runs(self.before, self.reference, shapes, given, seed)
+
+    def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
+        """Compare the models on one run after the other, until they differ.
+
+        Raises:
+            NotVerified: No trial compares them, an output cannot be compared, or the model before computes something
+                else each time.
+        """
+        differences: list[Difference] = []
+        untried: set[str] = set()
+        for run in runs:
+            if differences:
+                break
+            for trial in (trial for trial in trials if trial.place not in untried):
+                try:
+                    differences += self._compare(trial, run)
+                except _NotComparedError as error:
+                    self.notes.append(f"not compared {trial.place}{run.label}, {error}")
+                    if run is runs[0]:
+                        untried.add(trial.place)
+                except NotVerified as error:
+                    if not run.is_repeat:
+                        raise
+                    self.notes.append(str(error))  # some engines read wild memory at some sizes
+        notes = tuple(dict.fromkeys(self.notes))
+        if len(untried) == len(trials):
+            raise NotVerified("; ".join(notes))
+        return Verification(tuple(runs), tuple(differences), notes)
+
+    def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
+        """Yield the differences between what the models compute on the inputs of a run.
+
+        Raises:
+            _NotComparedError: An engine runs the model neither after nor before.
+        """
+        place = f"{trial.place}{run.label}"
+        expected = run.outputs
+        if trial.before is not None:
+            say(f"running the model before {place}")
+            expected = self._try_before(trial.before, run)
+        say(f"running the model after {place}")
+        try:
+            inputs = {self._name_after(name): array for name, array in run.inputs.items()}
+            got = compute(trial.after, self.after, inputs)
+        except RunFailed as failed:
+            if trial.before is None and trial.after != self.reference:
+                self._try_before(trial.after, run)
+            self._check_repeats(trial, run, expected, place)
+            yield Difference("", f"{place} the model runs before, and not after: {failed}.")
+            return
+        got = {self.names.get(name, name): value for name, value in got.items()}
+        yield from self._list_differences(trial, run, expected, got, place)
+
+    def _list_differences(
+        self, trial: Trial, run: InputRun, expected: Mapping[str, Value], got: Mapping[str, Value], place: str
+    ) -> list[Difference]:
+        absent = [name for name in self.before.outputs if name not in expected or name not in got]
+        if absent:
+            raise NotVerified(f"{place} an engine does not return values of the type of {list_names(absent)}.")
+        tolerances = {
+            name: EXACT if trial.tolerance_of is None or name in self.moved else trial.tolerance_of(value)
+            for name, value in expected.items()
+        }
+        differences = []
+        for output in compare_outputs(got, expected, tolerances):
+            if output.status == "different":
+                differences.append(Difference(output.name, f"output {output.name!r} differs {place}: {output.detail}."))
+            elif output.status == "close" and trial.before is not None:  # one engine on both sides should not round
+                how = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
+                self.notes.append(f"output {output.name!r} differs {place} {how}.")
+        if differences:
+            self._check_repeats(trial, run, expected, place)
+        return differences
+
+    def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
+        try:
+            return compute(side, self.before, run.inputs)
+        except RunFailed as failed:
+            raise _NotComparedError(f"before the change: {failed}") from None
+
+    def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], place: str) -> None:
+        """Raise NotVerified if the model before computes something else now."""
+        say("running the model before once more")
+        try:
+            repeated = compute(trial.before or self.reference, self.before, run.inputs)
+        except RunFailed as failed:
+            raise NotVerified(f"{place} the model before runs once, and then it does not ({failed}).") from None
+        unsteady = [
+            output.name
+            for output in compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
+            if output.status == "different"
+        ]
+        if unsteady:
+            raise NotVerified(f"{place} the model before computes other values each time for {list_names(unsteady)}.")
+
+    def _name_after(self, name: str) -> str:
+        """Return the name of an input in the model after."""
+        return next((other for other in self.after.inputs if self.names.get(other, other) == name), name)
+
+
+class _NotComparedError(Exception):
+    """An engine does not run the model before either."""
+
+
+def verify_or_refuse(verify: Callable[[], Result]) -> Result:
+    """Verify a changed model.
+
+    Raises:
+        NotVerified: The verification came to no result, and the model must not be kept.
+    """
+    try:
+        return verify()
+    except SliceportError as error:
+        raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
+
+
+def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
+    """Run a model.
+
+    Raises:
+        MemoryError: The engine runs out of memory.
+        RunFailed: The engine refuses the model, fails or crashes.
+    """
+    try:
+        return side.run(model.whole(), inputs)
+    except RunFailed as failed:
+        if failed.failure.kind == "memory":  # the machine is to blame, not the model
+            raise MemoryError from None
+        raise
+
+
+def first_that_runs(
+    model: ModelToRun, side: Side, shapes: InputShapes, given: Mapping[str, Array], seed: int
+) -> tuple[dict[str, Array], dict[str, Value]]:
+    """Return inputs that a model runs on, and its outputs.
+
+    Random integers may be out of range as indices, or 0 as divisors, so the model is tried with others.
+
+    Raises:
+        UsageError: See `ModelToRun.make_inputs`.
+        ModelError: The engine does not run the model on any of the inputs that were tried.
+    """
+    failures = []
+    for attempt in range(ATTEMPTS):
+        inputs = model.make_inputs(given, shapes, seed, attempt)
+        try:
+            return inputs, compute(side, model, inputs)
+        except RunFailed as failed:
+            failures.append(failed)
+    raise ModelError(f"{side.engine.name} cannot run the model ({failures[0]}).")
+
+
+def _sizes_of_open_axes(declared: DeclaredShapes) -> list[dict[str, Sequence[int]]]:
+    """Return shapes for the inputs with open axes: distinct primes, smaller ones, and 1 for all."""
+    ones: dict[str, Sequence[int]] = {
+        name: [dim if isinstance(dim, int) else 1 for dim in shape]
+        for name, shape in declared.items()
+        if shape is not None and not all(isinstance(dim, int) for dim in shape)
+    }
+    if not ones:
+        return []
+    return [{**choose_sizes(declared)}, {**choose_sizes(declared, {}, *_SMALL_PRIMES)}, ones]
