@@ -55,19 +55,17 @@ class Row:
     Attributes:
         name: Its file.
         before: The verdict on it as exported.
+        changes: The operators of the nodes that `harden` rewrote or named, with their numbers.
         after: The verdict on it hardened.
-        changes: The number of nodes that `harden` rewrote.
-        why_before: The findings before hardening, with operators and reasons.
-        why_after: The findings after hardening.
+        reasons: The findings after hardening, with operators.
         cpu_difference: The largest relative difference that hardening makes on the CPU provider; 0 if no bit changes.
     """
 
     name: str
     before: str
+    changes: str
     after: str
-    changes: int
-    why_before: str
-    why_after: str
+    reasons: str
     cpu_difference: float
 
 
@@ -113,16 +111,19 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     """
     network = read_complete_model(path)
     inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
-    before = run_on(dml, network.proto, inputs, expected, locates=True, traces=False)
+    before = run_on(dml, network.proto, inputs, expected, locates=False, traces=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name)
     is_changed = hardened.proto != network.proto
-    after = run_on(dml, hardened.proto, inputs, expected, locates=True, traces=False) if is_changed else before
+    after = run_on(dml, hardened.proto, inputs, expected, locates=False, traces=False) if is_changed else before
+    if after.findings:
+        after = run_on(dml, hardened.proto, inputs, expected, locates=True, traces=False)
     on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
     diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
     difference = max((diff.relative if diff.status != "different" else float("inf") for diff in diffs), default=0.0)
-    (first, why_first), (second, why_second) = judge(before), judge(after)
-    return Row(path.name, first, second, len(result.to_json()["changes"]), why_first, why_second, difference)
+    changes = Counter(change["op"] for change in result.to_json()["changes"])
+    rewritten = ", ".join(f"{count} {op}" for op, count in changes.items())
+    return Row(path.name, judge(before)[0], rewritten, *judge(after), difference)
 
 
 def main() -> None:
@@ -147,10 +148,7 @@ def main() -> None:
                 without_verdict[path.name] = str(error)
                 continue
             rows.append(row)
-            print(
-                f"{row.name:40}{row.before:14}{row.after:14}{row.changes:4}  {row.why_before} | {row.why_after}",
-                flush=True,
-            )
+            print(f"{row.name:40}{row.before:14}{row.after:14}{row.changes}  {row.reasons}", flush=True)
     counts = {when: Counter(getattr(row, when) for row in rows) for when in ("before", "after")}
     print(f"\n{len(rows)} networks{'':29}" + "".join(f"{verdict:>14}" for verdict in VERDICTS))
     for when, count in counts.items():

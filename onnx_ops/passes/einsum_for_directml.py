@@ -48,7 +48,7 @@ class EinsumForDirectMLPass(NodePass):
         self.report_change(node, "MatMul", defects)
 
     def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
-        """Return nodes of which the last one computes what the Einsum does.
+        """Return nodes that compute what the Einsum does; the last one returns the result.
 
         Raises:
             Skip: A label occurs twice in a tensor, or a size is not known.
