@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,13 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
 
 
 @with_openvino_lock
-def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write_model(
+    model: ov.Model,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    accept: Callable[[Path], bool] = lambda _: True,
+) -> None:
     """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
 
     If the model has operators of ov_ext, its `rt_info` and the file get a note about where these come from.
@@ -104,6 +110,7 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         model: The model.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
+        accept: Decides whether to keep the written `.xml` file, given its path.
 
     Raises:
         UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.
@@ -120,4 +127,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
 
     note_operators(model)
     name_unnamed_nodes(model)
-    write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
+    files = [target.with_suffix(".bin"), target]
+    write_files(files, save, overwrite=overwrite, accept=lambda folder: accept(folder / target.name))

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from sliceport import progress
 from sliceport.arguments import is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.diffing.verify import verify_or_refuse
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, unknown_name
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from ov_ext.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
+    from sliceport.diffing.verify import Verification
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
@@ -144,19 +146,33 @@ class OpenVINO:
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
-        from ov_ext import write_model
+        from ov_ext import read_model, write_model
         from ov_ext.hardening import harden
+        from ov_ext.verify import verify_hardening
 
-        if options.get("verify"):
-            raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
+        engine = options.get("verify", False)
+        if not isinstance(engine, bool) and engine != target:
+            raise unknown_name("verify", engine, [target])
         if output is not None and is_path(model):
             _check_keeps_data(model, output)
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes)
+        run_options: Any = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
+        verifications: list[Verification] = []
+
+        def accept(changed: ov.Model) -> bool:
+            if engine:
+                verifications.append(verify_or_refuse(lambda: verify_hardening(model, changed, **run_options)))
+            return not engine or verifications[0].is_equal
+
         if output is not None:
-            write_model(hardened, output, overwrite=options.get("overwrite", False))
-        return Result(report, model=None if is_path(model) else hardened)
+            overwrite = options.get("overwrite", False)
+            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+            hardened = None
+        elif not accept(hardened):
+            hardened = None
+        return Result(report, verifications[0] if verifications else None, None if is_path(model) else hardened)
 
 
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
+from openvino.op.util import MergedInputDescription, SliceInputDescription
 
 from ov_ext.checking import check
 from ov_ext.files import read_bytes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import name_of
 from ov_ext.static_values import as_constant
-from ov_ext.tensors import numpy_type
+from ov_ext.tensors import numpy_type, to_array
+from sliceport.arguments import load_array
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.engines.engine import Value, WholeModel
@@ -36,6 +38,7 @@ _MOVES = frozenset(
 )  # fmt: skip
 _BOUNDS = ((0, 100), (1, 100), (0, 2), (0, 1))
 """Bounds of random integers by attempt."""
+_MAX_ITERATIONS = 100
 _SCRIPT = """\
 import numpy as np
 
@@ -46,50 +49,58 @@ expected = [np.load(f"output_{{i}}.npy") for i in range({count})]
 
 
 class OpenVINOGraph:
-    """The main graph of an OpenVINO model."""
+    """The main graph of an OpenVINO model, or one run of a body of control flow.
+
+    Attributes:
+        parameters: The inputs as OpenVINO has them.
+        results: The name of each result, where `outputs` has each value once.
+    """
 
     format = "openvino"
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
         self._numbers: list[int] = []
-        self.nodes: list[GraphNode] = []
         self._places: dict[str, tuple[int, int]] = {}
-        names: dict[tuple[str, int], str] = {}
+        nodes: list[GraphNode] = []
+        self._names = names = dict[tuple[str, int], str]()
+        results = [_key(result.input_value(0)) for result in model.get_results()]
         for number, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
-            if kind in ("Constant", "Result"):
-                continue
-            for output in node.outputs():
-                key = (node.get_friendly_name(), output.get_index())
-                name = name_of(output)
-                names[key] = f"{node.get_friendly_name()}:{key[1]}" if name in self._places else name
-                self._places[names[key]] = (number, key[1])
-            if kind != "Parameter":
+            for output in node.outputs() if kind != "Result" else ():
+                key = _key(output)
+                if kind != "Constant" or key in results:
+                    name = name_of(output)
+                    names[key] = f"{key[0]}:{key[1]}" if name in self._places else name
+                    self._places[names[key]] = (number, key[1])
+            if kind not in ("Constant", "Parameter", "Result"):
                 self._numbers.append(number)
-                self.nodes.append(self._describe(node, names))
-        self.inputs = [name_of(value) for value in model.inputs]
-        sources = [result.input_value(0) for result in model.get_results()]
-        keys = [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
-        self.outputs = list(dict.fromkeys(names[key] for key in keys if key in names))
+                nodes.append(self._describe(node, names))
+        self.nodes: Sequence[GraphNode] = nodes
+        self.parameters = model.inputs
+        self.inputs: Sequence[str] = [name_of(value) for value in self.parameters]
+        self.results = [names[key] for key in results]
+        self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
-        keys = [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
-        outputs = [names[node.get_friendly_name(), output.get_index()] for output in node.outputs()]
+        is_constant = [source.get_node().get_type_name() == "Constant" for source in sources]
+        pairs = list(zip(map(_key, sources), is_constant, strict=True))
         return GraphNode(
             node.get_friendly_name(),
             kind,
-            tuple(dict.fromkeys(names[key] for key in keys if key in names)),
-            tuple(outputs),
+            tuple(dict.fromkeys(names[key] for key, is_one in pairs if not is_one)),
+            tuple(names[_key(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
-            constants=tuple(dict.fromkeys(key[0] for key in keys if key not in names)),
+            constants=tuple(dict.fromkeys(key[0] for key, is_one in pairs if is_one)),
         )
 
     def whole(self) -> WholeModel:
-        """Return the whole model; see `Graph`."""
+        """Return the whole model, each output once; see `Graph`."""
+        if len(self.outputs) < len(self.results):
+            return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
     @with_openvino_lock
@@ -105,11 +116,10 @@ class OpenVINOGraph:
         """Return a model of some nodes; see `Graph`."""
         clone = self._model.clone()
         ops = clone.get_ordered_ops()
-        results = [ops[number].output(index) for number, index in map(self._places.__getitem__, outputs)]
+        values = {name: ops[number].output(index) for name, (number, index) in self._places.items()}
         parameters = []
         for name, array in {**inputs, **constants}.items():
-            number, index = self._places[name]
-            source = ops[number].output(index)
+            source = values[name]
             if name in constants:
                 replacement = as_constant(array)
             else:
@@ -120,7 +130,9 @@ class OpenVINOGraph:
             replacement.set_friendly_name(name)
             for target in source.get_target_inputs():
                 target.replace_source_output(replacement.output(0))
-        return _serialize(ov.Model(results, parameters, "cut"), tuple(inputs), tuple(outputs))
+            values[name] = replacement.output(0)
+        model = ov.Model([values[name] for name in outputs], parameters, "cut")
+        return _serialize(model, tuple(inputs), tuple(outputs))
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
@@ -135,13 +147,54 @@ class OpenVINOGraph:
             for value, name in zip(self._model.inputs, self.inputs, strict=True)
         }
 
-    def read_recorded(self, folder: Path) -> list[tuple[dict[str, Array], dict[str, Value]]]:
-        """Refuse: recorded outputs are for ONNX models."""
-        raise UsageError(f"'{folder}' cannot be compared with: recorded outputs are for ONNX models.")
+    def read_value(self, place: Path, name: str) -> Array:
+        """Read a `.npy` file; see `Graph`."""
+        array = load_array(place.with_suffix(".npy"))
+        number, index = self._places[name]
+        dtype = numpy_type(self._model.get_ordered_ops()[number].output(index).get_element_type())
+        if array.dtype.kind == "U":
+            return array.astype(object)
+        # NumPy saves types that it lacks as raw bytes.
+        return array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array
 
-    def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:  # noqa: ARG002
-        """Yield nothing: bodies of OpenVINO's models are not entered; see `Graph`."""
-        yield from ()
+    def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
+        """Yield the runs of the bodies of an If, Loop or TensorIterator; see `Graph`."""
+        op = self._model.get_ordered_ops()[self._numbers[node]]
+        kind = op.get_type_name()
+        if kind not in ("If", "Loop", "TensorIterator"):
+            return
+        read: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
+        if kind == "If":
+            branch = 0 if bool(read[0]) else 1
+            given = {each.body_parameter_index: read[each.input_index] for each in op.get_input_descriptions(branch)}
+            yield _body(("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given)
+            return
+        descriptions = op.get_input_descriptions()
+        given = {each.body_parameter_index: read[each.input_index] for each in descriptions}
+        sliced = [each for each in descriptions if isinstance(each, SliceInputDescription)]
+        merged = [each for each in descriptions if isinstance(each, MergedInputDescription)]
+        counts = [-(-read[each.input_index].shape[each.axis] // abs(each.stride)) for each in sliced]
+        graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
+        if kind == "Loop":
+            counter, condition = op.get_special_body_ports()
+            counts.append(int(read[0]) if bool(read[1]) else 0)
+        for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
+            given |= {each.body_parameter_index: _part(read[each.input_index], each, i) for each in sliced}
+            if counter >= 0:
+                given[counter] = np.array(i)
+            body = _body(f"iteration {i}", graph, given)
+            yield body
+            computed = run(graph.whole(), body.inputs)
+            results: list[Any] = [computed.get(name) for name in graph.results]
+            given |= {each.body_parameter_index: results[each.body_value_index] for each in merged}
+            if condition >= 0 and not np.all(results[condition]):
+                return
+
+    def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
+        node = output.get_node()
+        if node.get_type_name() == "Constant":
+            return to_array(node.get_tensor_view())
+        return values[self._names[_key(output)]]
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine; see `Graph`."""
@@ -156,8 +209,35 @@ class OpenVINOGraph:
             for i, name in enumerate(names):
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
-                    np.save(folder / f"{kind}_{i}.npy", value)
+                    np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
         return _SCRIPT.format(inputs=list(model.inputs), count=len(model.outputs))
+
+
+def _key(output: ov.Output) -> tuple[str, int]:
+    return output.get_node().get_friendly_name(), output.get_index()
+
+
+def _body(title: str, graph: OpenVINOGraph, given: Mapping[int, Any]) -> Body:
+    """Return a run of a body on inputs by the number of their parameter."""
+    inputs = {}
+    for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
+        dtype = numpy_type(value.get_element_type())
+        partial = value.get_partial_shape()
+        array = np.asarray(given[i])
+        is_scalar_of_one = partial.is_static and array.ndim != len(partial) and array.size == 1
+        inputs[name] = (array.reshape(tuple(partial.to_shape())) if is_scalar_of_one else array).astype(
+            dtype, copy=False
+        )
+    return Body(title, graph, inputs)
+
+
+def _part(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
+    """Return the part of an array that an iteration reads."""
+    start = slices.start if slices.start >= 0 else array.shape[slices.axis] + slices.start
+    first = start + iteration * slices.stride
+    if slices.stride < 0:
+        first -= slices.part_size - 1
+    return np.take(array, range(first, first + slices.part_size), slices.axis)
 
 
 def _random_array(

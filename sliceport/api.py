@@ -184,7 +184,7 @@ def harden(
             type as `model`, as `Result.model`; a file's path needs an output.
         target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO.
         verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
-            it computes the same. For ONNX `onnxruntime-dml` runs it on the real DirectML provider, too.
+            it computes the same. `onnxruntime-dml` runs it on the real DirectML provider, too, if that is the target.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.

@@ -69,9 +69,9 @@ class OnnxGraph:
         self._nodes = [node for node, is_one in pairs if not is_one]
         self._types = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
         self._constants = self._weights.keys() | self._sparse.keys() | self._constant_nodes.keys()
-        self.inputs = [value.name for value in graph.input if value.name not in self._constants]
-        self.outputs = list(dict.fromkeys(value.name for value in graph.output))
-        self.nodes = [self._describe(node) for node in self._nodes]
+        self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
+        self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
+        self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
         self._is_open = any(not dim.HasField("dim_value") for dim in dims)
 
@@ -151,24 +151,13 @@ class OnnxGraph:
             self._weights[name].CopyFrom(to_tensor(name, arrays.pop(name)))
         return arrays
 
-    def read_recorded(self, folder: Path) -> list[tuple[dict[str, Array], dict[str, Value]]]:
-        """Read `test_data_set_*/input_*.pb` and `output_*.pb`; see `Graph`."""
-        sets = sorted(folder.glob("test_data_set_*")) or [folder]
-        recorded = []
-        for data in sets:
-            inputs = self._read_tensors(data, "input", self.inputs)
-            recorded.append((inputs, dict(self._read_tensors(data, "output", self.outputs))))
-        return recorded
-
-    def _read_tensors(self, folder: Path, kind: str, names: Sequence[str]) -> dict[str, Any]:
-        arrays = {}
-        for i, name in enumerate(names):
-            file = folder / f"{kind}_{i}.pb"
-            try:
-                arrays[name] = Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
-            except Exception as error:  # protobuf has errors of its own
-                raise UsageError(f"'{file}' cannot be read as the {kind} {name!r} ({shorten(str(error))}).") from None
-        return arrays
+    def read_value(self, place: Path, name: str) -> Array:
+        """Read a TensorProto in a `.pb` file; see `Graph`."""
+        file = place.with_suffix(".pb")
+        try:
+            return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
+        except Exception as error:  # protobuf has errors of its own
+            raise UsageError(f"'{file}' cannot be read as the value {name!r} ({shorten(str(error))}).") from None
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of an If, Loop or Scan; see `Graph`."""

@@ -18,7 +18,7 @@ from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
-from sliceport.diffing.search import only_moves
+from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun

@@ -17,8 +17,7 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.verify import Difference, InputRun, NotVerified, Trial, Verification, Verifier
-from sliceport.errors import SliceportError
+from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier, verify_or_refuse
 
 Array = npt.NDArray[Any]
 Found = TypeVar("Found", bound=Verification)
@@ -52,10 +51,7 @@ def write_verified(
     results: list[Found] = []
 
     def accept(file: Path, data_folder: Path) -> bool:
-        try:
-            results.append(verify(source, file, data_folder=data_folder, **options))
-        except SliceportError as error:
-            raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
+        results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))
         return results[0].is_equal
 
     write_model(model, path, overwrite=overwrite, accept=accept)

@@ -31,8 +31,10 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
-        metavar="abs=X,rel=Y,ulp=Z",
-        help="what is accepted of computed outputs; one measure suffices; default: by element type",
+        action="append",
+        default=[],
+        metavar="[NAME:]abs=X,rel=Y,ulp=Z",
+        help="what is accepted of computed outputs, or of one; one measure suffices; default: by element type",
     )
     command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
 
@@ -46,23 +48,22 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
         "on": options.on,
         "against": options.against,
         "seeds": options.seeds,
-        "tolerance": _parse_tolerance(options.tolerance),
+        "tolerance": dict(map(_parse_tolerance, options.tolerance)),
         "budget": parse_seconds(options.budget, "--budget"),
         "open_sizes": size,
     } | run_options(options)
 
 
-def _parse_tolerance(text: str | None) -> Any:
-    if text is None:
-        return None
-    from sliceport.diffing.difference import Tolerance
-
+def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
+    """Return the name of the output, empty for all others, and the measures of its tolerance."""
+    output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
-        pairs = [part.split("=") for part in text.split(",")]
-        return Tolerance(**{names[name]: float(number) for name, number in pairs})
+        pairs = [part.split("=") for part in measures.split(",")]
+        return output, {names[name]: float(number) for name, number in pairs}
     except (KeyError, ValueError):
-        raise UsageError(f"--tolerance must be written abs=X,rel=Y,ulp=Z, each optional, got {text!r}.") from None
+        form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
+        raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
 
 
 def _list_engines() -> str:
@@ -78,6 +79,7 @@ def _list_engines() -> str:
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.diff import diff
+    from sliceport.diffing.difference import Tolerance
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
@@ -85,7 +87,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     progress.say(f"comparing {model}")
     chosen = dict(options)
     page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
-    report = diff(model, **chosen)
+    tolerances = {name: Tolerance(**measures) for name, measures in chosen.pop("tolerance", {}).items()}
+    report = diff(model, **chosen, tolerance=tolerances)
     is_saved = output is not None and report.part is not None
     if output is not None and is_saved:
         save(report, output, overwrite=overwrite)
@@ -109,16 +112,14 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
-    message, engine = (
-        report.failure.message,
-        report.part.bad.engine.name if report.part else report.on.partition(" ")[0],
-    )
-    if report.part is None:
-        return [finding(report.failure.kind, message=message, engine=engine)]
-    node = report.part.case.culprit
+    if not report.parts:
+        engine = report.on.partition(" ")[0]
+        return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     return [
-        finding(report.failure.kind, node.op_type, node.name, message, engine=engine, defect=defect)
-        for defect in [defect.id for defect in report.part.defects] or [""]
+        finding(failure.kind, node.op_type, node.name, failure.message, engine=part.bad.engine.name, defect=defect)
+        for part in report.parts
+        for node, failure in [(part.case.culprit, part.case.failure)]
+        for defect in [defect.id for defect in part.defects] or [""]
     ]
 
 

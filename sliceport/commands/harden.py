@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, add_inputs, run_options
+from sliceport.commands.options import VERIFIERS, add_input_shapes, add_inputs, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
 from sliceport.formats import all_targets, format_of, formats
 
@@ -19,15 +19,16 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--verify",
-        choices=("onnxruntime-cpu", "onnxruntime-dml"),
-        help="run old and new model on onnxruntime's CPU provider; =onnxruntime-dml: on the real DirectML, too",
+        choices=("", *VERIFIERS),
+        metavar="ENGINE",
+        help="run old and new model on the target's CPU engine; =onnxruntime-dml: on the real DirectML, too",
     )
     add_input_shapes(command)
     add_inputs(command)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    return {"target": options.target, "verify": options.verify or False} | run_options(options)
+    return {"target": options.target, "verify": options.verify == "" or options.verify or False} | run_options(options)
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:

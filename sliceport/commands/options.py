@@ -17,7 +17,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
-_VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml")
+VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -160,8 +160,8 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
             separated.append(f"{word}={rest.pop(0) if has_names else ''}")
             continue
         if word == "--verify":
-            has_name = rest and rest[0] in _VERIFIERS
-            separated.append(f"{word}={rest.pop(0) if has_name else _VERIFIERS[0]}")
+            has_name = rest and rest[0] in VERIFIERS
+            separated.append(f"{word}={rest.pop(0) if has_name else ''}")
             continue
         option, equals, _ = word.partition("=")
         separated.append(word)

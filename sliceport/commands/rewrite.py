@@ -20,7 +20,10 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         help="also simplify all other nodes, by an optimizer of whole graphs or several (A,B); see below",
     )
     command.add_argument(
-        "--verify", choices=("onnxruntime-cpu",), help="run old and new model on onnxruntime's CPU provider"
+        "--verify",
+        choices=("", "onnxruntime-cpu"),
+        metavar="ENGINE",
+        help="run old and new model on onnxruntime's CPU provider",
     )
     add_input_shapes(command)
     add_inputs(command)

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.case import Case
 from sliceport.diffing.difference import (
-    EXACT,
     Failure,
     OutputDiff,
     Tolerance,
     compare_outputs,
     describe_missing,
-    narrow_tolerance_of,
     tolerance_of,
+    within,
 )
-from sliceport.diffing.graph import Diffable, Graph
+from sliceport.diffing.graph import Diffable, Graph, find_ancestors
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
-from sliceport.diffing.search import Case, Search, only_moves
-from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side, read_side
+from sliceport.diffing.search import Search, search_each
+from sliceport.diffing.side import Budget, BudgetSpent, Result, Side, read_side
 from sliceport.diffing.verify import ATTEMPTS
-from sliceport.engines.engine import NamesCause, Value, WholeModel
+from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
@@ -55,7 +55,7 @@ def diff(
     seed: int = 0,
     seeds: int = 1,
     open_sizes: int | str | None = None,
-    tolerance: Tolerance | None = None,
+    tolerance: Tolerance | Mapping[str, Tolerance] | None = None,
     budget: float | None = None,
 ) -> DiffReport:
     """Run a model on two engines, or two models, and compare the outputs; find the first node that differs.
@@ -72,8 +72,9 @@ def diff(
         seed: For the random inputs.
         seeds: The number of sets of random inputs that are tried until outputs differ.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct ones.
-        tolerance: The accepted difference of computed outputs; None for the default of each type. Outputs of nodes
-            that only move elements are exact.
+        tolerance: The accepted difference of computed outputs, or one for each output by name, where an empty name
+            stands for the others; None for the default of each type. Outputs of nodes that only move elements are
+            exact.
         budget: Seconds for the search; None for no limit.
 
     Raises:
@@ -90,11 +91,12 @@ def diff(
     folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if folder is None:
         shapes |= _choose_open_shapes(model, shapes, open_sizes)
-    if other is None:
-        bad, good = _read_sides(first.format, on, None if folder else against, spent, is_recorded=folder is not None)
-    else:
-        good, bad = _read_both_sides((first, second), on, against, spent)
-    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerance)
+    sides = _read_engines(first, second, on, against, spent, is_recorded=folder is not None)
+    good, bad = sides if other is not None else reversed(sides)
+    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    for name in tolerances.keys() - {"", *second.outputs}:
+        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
+    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
     if folder is not None:
         return comparison.run_recorded(folder)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
@@ -108,17 +110,13 @@ def _choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) 
     """
     format_ = format_of(model)
     declared = format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
-    dims = {name: shape for name, shape in declared.items() if name not in given}
     still_open = {
         name: None if shape is None else [dim if isinstance(dim, int | str) else None for dim in shape]
-        for name, shape in dims.items()
-        if shape is None or not all(isinstance(dim, int) for dim in shape)
+        for name, shape in declared.items()
+        if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
     }
     if isinstance(size, int):
-        return {
-            name: tuple(dim if isinstance(dim, int) else size for dim in shape or ())
-            for name, shape in still_open.items()
-        }
+        return {name: tuple(d if isinstance(d, int) else size for d in dims or ()) for name, dims in still_open.items()}
     chosen = choose_sizes(declared, given) if size is not None else {}
     missing = {name: shape for name, shape in still_open.items() if name not in chosen}
     if missing:
@@ -143,36 +141,24 @@ def open_graph(model: Any) -> Graph:
     return one.open_graph(model)
 
 
-def _read_sides(
-    format_name: str, on: str | None, against: str | None, budget: Budget, *, is_recorded: bool
+def _read_engines(
+    first: Graph, second: Graph, on: str | None, against: str | None, budget: Budget, *, is_recorded: bool
 ) -> tuple[Side, Side]:
-    """Return the engine in question and the other one, for one model."""
-    option = spell("on", "--on")
-    if on is None:
+    """Return the engines `on` and `against`; see `diff` for their defaults."""
+    option, is_pair = spell("on", "--on"), first is not second
+    if on is None and not is_pair:
         example = spell('on="onnxruntime-dml"', "--on onnxruntime-dml")
         raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
-    expected = DEFAULT_AGAINST.get(format_name, "") if against is None else against
-    bad = read_side(on, format_name, option, budget)
-    good = read_side(expected, format_name, spell("against", "--against"), budget)
-    if str(bad) == str(good) and not is_recorded:
-        raise UsageError(f"there is nothing to compare: both engines are {str(bad)!r}.")
-    return bad, good
-
-
-def _read_both_sides(
-    graphs: tuple[Graph, Graph], on: str | None, against: str | None, budget: Budget
-) -> tuple[Side, Side]:
-    """Return the engines of two models.
-
-    Without `against`, the second engine is `on` if both models have one format, otherwise the default of its format.
-    """
-    first = DEFAULT_AGAINST[graphs[0].format] if on is None else on
-    is_same = on is not None and graphs[0].format == graphs[1].format
-    second = against or (first if is_same else DEFAULT_AGAINST[graphs[1].format])
-    return (
-        read_side(first, graphs[0].format, spell("on", "--on"), budget),
-        read_side(second, graphs[1].format, spell("against", "--against"), budget),
+    if against is None or is_recorded:
+        is_same = is_pair and on is not None and first.format == second.format
+        against = on if is_same else DEFAULT_AGAINST.get(second.format, "")
+    sides = (
+        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option, budget),
+        read_side(against or "", second.format, spell("against", "--against"), budget),
     )
+    if not is_pair and not is_recorded and str(sides[0]) == str(sides[1]):
+        raise UsageError(f"there is nothing to compare: both engines are {str(sides[0])!r}.")
+    return sides
 
 
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
@@ -190,9 +176,6 @@ def match_names(first: Graph, second: Graph) -> dict[str, str]:
     return names
 
 
-Result = Mapping[str, Value] | Failure
-
-
 @dataclass(frozen=True)
 class _Run:
     """The runs of both sides on one set of inputs.
@@ -201,13 +184,13 @@ class _Run:
         inputs: The inputs, by their names in the first model.
         got: The outputs in question, by their names in the second model, or the failure of the run.
         expected: The expected outputs, by the same names, or the failure of the run.
-        attempt: The attempt of `Graph.make_inputs`.
+        more_inputs: Further inputs of the same kind.
     """
 
     inputs: Mapping[str, Array]
     got: Result
     expected: Result
-    attempt: int = 0
+    more_inputs: Sequence[Mapping[str, Array]] = ()
 
 
 @dataclass(frozen=True)
@@ -220,7 +203,7 @@ class _Comparison:
         good: The engine of the first.
         bad: The engine of the second.
         names: The names in the first model of inputs and outputs of the second.
-        tolerance: See `diff`.
+        tolerances: See `diff`; the one for all other outputs has an empty name.
     """
 
     first: Graph
@@ -228,35 +211,32 @@ class _Comparison:
     good: Side
     bad: Side
     names: Mapping[str, str]
-    tolerance: Tolerance | None
+    tolerances: Mapping[str, Tolerance | None]
 
     def run(self, given: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
         """Compare for one seed after the other, until the outputs differ."""
         for seed in seeds:
             run = self._run_both(given, shapes, seed)
-            outputs, failure = self._compare(run)
-            report = self._report(outputs, failure, seed)
-            if failure is not None:
-                try:
-                    return self._explain(report, run, failure, self._make_matching_inputs(run, given, shapes, seed))
-                except BudgetSpent as over:
-                    return replace(report, notes=(f"{over}, before a node was found",))
+            report = self._compare(run, seed)
+            if not report.is_equal:
+                return self._explain(report, run)
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare with the recorded outputs of each data set in a folder, until the outputs differ."""
-        source = f"the recorded outputs in '{folder}'"
-        sets = self.first.read_recorded(folder)
-        for inputs, expected in sets:
-            run = _Run(inputs, _try(self.bad, self.second, inputs), expected)
-            outputs, failure = self._compare(run)
-            report = replace(self._report(outputs, failure, 0), against=source)
-            if failure is not None:
-                values = _try(self.good, self.first, inputs)
-                if isinstance(values, Failure) or self._compare(replace(run, got=values))[1] is not None:
-                    note = f"no node is searched, as {self.good} does not compute the recorded outputs"
-                    return replace(report, notes=(note,))
-                return replace(self._explain(report, replace(run, expected=values), failure, []), against=source)
+        for data in sorted(folder.glob("test_data_set_*")) or [folder]:
+            inputs, expected = (
+                {name: self.first.read_value(data / f"{kind}_{i}", name) for i, name in enumerate(names)}
+                for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
+            )
+            run = _Run(inputs, self._run_second(inputs), expected)
+            report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
+            if not report.is_equal:
+                computed = replace(run, expected=self._run_first(inputs))
+                if self._compare(replace(run, got=computed.expected)).is_equal:
+                    return self._explain(report, computed)
+                note = f"no node is searched, as {self.good} does not compute the recorded outputs"
+                return replace(report, notes=(note,))
         return report
 
     def _run_both(self, given: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
@@ -267,11 +247,12 @@ class _Comparison:
         """
         runs = []
         for attempt in range(ATTEMPTS):
-            inputs = self.first.make_inputs(given, shapes, seed, attempt)
-            expected = self._rename(_try(self.good, self.first, inputs))
+            count = 1 if self.first is self.second else _MATCHING_RUNS
+            inputs, *more = (self.first.make_inputs(given, shapes, seed + i, attempt) for i in range(count))
+            expected = self._run_first(inputs)
             if not isinstance(expected, Failure):
-                return _Run(inputs, self._run_second(inputs), expected, attempt)
-            runs.append(_Run(inputs, expected, expected))
+                return _Run(inputs, self._run_second(inputs), expected, more)
+            runs.append(_Run(inputs, expected, expected, more))
         first = replace(runs[0], got=self._run_second(runs[0].inputs))
         if isinstance(first.got, Failure) and isinstance(first.expected, Failure):
             raise ModelError(
@@ -280,121 +261,126 @@ class _Comparison:
             )
         return first
 
-    def _make_matching_inputs(
-        self, run: _Run, given: Mapping[str, Array], shapes: InputShapes, seed: int
-    ) -> list[Mapping[str, Array]]:
-        """Return the inputs of a run and more that the first model runs on, to match values of two models."""
-        if self.first is self.second:
-            return []
-        seeds = range(seed + 1, seed + _MATCHING_RUNS)
-        candidates = [self.first.make_inputs(given, shapes, later, run.attempt) for later in seeds]
-        return [
-            run.inputs,
-            *(inputs for inputs in candidates if not isinstance(_try(self.good, self.first, inputs), Failure)),
-        ]
-
-    def _run_second(self, inputs: Mapping[str, Array]) -> Result:
-        return _try(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
-
-    def _rename(self, outputs: Result) -> Result:
-        """Return outputs of the first model by their names in the second."""
+    def _run_first(self, inputs: Mapping[str, Array]) -> Result:
+        """Return the expected outputs, by their names in the second model."""
+        outputs = self._run_side(self.good, self.first, inputs)
         if isinstance(outputs, Failure):
             return outputs
         return {name: outputs[self.names[name]] for name in self.second.outputs if self.names[name] in outputs}
 
-    def _compare(self, run: _Run) -> tuple[tuple[OutputDiff, ...], Failure | None]:
-        for result in (run.got, run.expected):
+    def _run_second(self, inputs: Mapping[str, Array]) -> Result:
+        return self._run_side(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
+
+    def _run_side(self, side: Side, graph: Graph, inputs: Mapping[str, Array]) -> Result:
+        progress.say(f"running the model on {side}")
+        return side.try_run(graph.whole(), inputs)
+
+    def _tolerance(self, output: str) -> Tolerance | None:
+        return self.tolerances.get(output, self.tolerances.get(""))
+
+    def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
+        """Return the report about the outputs of a run."""
+        on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
+        report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
+        for side, result in ((self.bad, run.got), (self.good, run.expected)):
             if isinstance(result, Failure):
-                return (), result
+                return replace(report, failed=side.title, failures=(result,))
         assert not isinstance(run.got, Failure)
         assert not isinstance(run.expected, Failure)
-        all_nodes = range(len(self.second.nodes))
-        exact = {name: EXACT for name in run.got if only_moves(self.second, all_nodes, name)}
-        outputs = compare_outputs(run.got, run.expected, dict.fromkeys(run.got, self.tolerance) | exact)
-        return outputs, next((output.failure for output in outputs if output.failure is not None), None)
+        whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
+        outputs = whole.compare(run.got, run.expected, lambda name, value: self._tolerance(name) or tolerance_of(value))
+        failures = tuple(each.failure for each in outputs if each.failure is not None)
+        return replace(report, outputs=outputs, failures=failures)
 
-    def _report(self, outputs: tuple[OutputDiff, ...], failure: Failure | None, seed: int) -> DiffReport:
-        sides = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
-        on, against = (side.title for side in sides)
-        return DiffReport(on, against, outputs, seed, "", failure, runs=self.bad.budget.runs)
-
-    def _explain(
-        self, report: DiffReport, run: _Run, failure: Failure, matching: Sequence[Mapping[str, Array]]
-    ) -> DiffReport:
-        """Add to a report the smallest case of a failure, and what is known about it."""
-        is_good = isinstance(run.expected, Failure)
-        bad, good = (self.good, self.bad) if is_good else (self.bad, self.good)
-        report = replace(report, failed=bad.title if failure.is_of_run else "")
-        unsteady = self._find_unsteady(run)
-        if unsteady is not None:
-            note = f"{unsteady} computes other outputs in each run, so no node is searched"
-            return replace(report, notes=(note,), runs=bad.budget.runs)
-        notes: tuple[str, ...] = ()
-        expected, counterpart = None, ""
-        if self.first is self.second:
-            case = Search(self.first, bad, good, run.inputs, failure, self.tolerance).run()
-        elif is_good:
-            case, notes = None, (f"{good} alone runs its model",)
-        else:
-            pair = Pair(self.first, self.second, (good, bad), self.names, self.tolerance)
-            outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            case, expected, counterpart, notes = pair.explain(matching, outputs)
-        if case is None:
-            notes += ("no part of the model that was cut out fails like the whole",)
-        part = None if case is None else self._describe(case, bad, good, expected, counterpart)
-        return replace(report, notes=notes, part=part, runs=bad.budget.runs)
+    def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
+        """Add to a report the smallest case of each failure, and what is known about it."""
+        parts: list[Part] = []
+        notes: list[str] = []
+        try:
+            unsteady = self._find_unsteady(run)
+            if unsteady is not None:
+                notes.append(f"{unsteady} computes other outputs in each run, so no node is searched")
+            else:
+                self._find_parts(run, report.failures, parts, notes)
+        except BudgetSpent as over:
+            notes.append(f"{over}, before a node was found" + " for each output" * bool(parts))
+        return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
         for side, result, repeated in (
             (self.bad, run.got, self._run_second(run.inputs)),
-            (self.good, run.expected, self._rename(_try(self.good, self.first, run.inputs))),
+            (self.good, run.expected, self._run_first(run.inputs)),
         ):
-            if isinstance(result, Failure) or isinstance(repeated, Failure):
-                if not (isinstance(result, Failure) and isinstance(repeated, Failure) and repeated.is_like(result)):
-                    return side
-            elif any(output.failure is not None for output in compare_outputs(repeated, result, {})):
+            if isinstance(result, Failure):
+                is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
+            else:
+                is_steady = not isinstance(repeated, Failure) and not any(
+                    output.kind for output in compare_outputs(repeated, result, {})
+                )
+            if not is_steady:
                 return side
         return None
 
-    def _describe(self, case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str) -> Part:
-        """Add to a case what was expected and seen, its cause, and the known defects."""
-        bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
-        model = case.model
-        got = _try_model(bad, model, case.inputs)
-        cause = ""
-        if expected is None:
-            expected = _try_model(good, model, case.inputs)
-            if isinstance(bad.engine, NamesCause):
-                cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
-        outputs = self._compare_part(case, got, expected)
-        defects = tuple(case.graph.find_defects(model, bad.engine.name))
-        return Part(case, bad, good, model, got, expected, outputs, cause, defects, counterpart)
+    def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
+        """Add the part behind each failure to `parts`, and sentences to `notes`."""
+        is_pair, is_good = self.first is not self.second, isinstance(run.expected, Failure)
+        bad, good = (self.good, self.bad) if is_good else (self.bad, self.good)
+        if is_pair and not is_good:
+            located = self._search_pair(run, failures, notes)
+        else:  # of two models, the first one alone is searched if its engine does not run it
+            graph, other = (self.first, bad) if is_pair else (self.second, good)
+            found = search_each(graph, bad, other, run.inputs, failures, self._tolerance)
+            located = ((failure, case, None, "") for failure, case in found)
+        for failure, case, expected, counterpart in located:
+            reached = find_ancestors(self.second, [failure.output])
+            causes = [
+                i for i, part in enumerate(parts) if part.case.main_node in [self.second.nodes[n] for n in reached]
+            ]
+            if case is None and not causes:
+                notes.append("no part of the model that was cut out fails like the whole")
+            elif case is None:
+                parts[causes[-1]] = replace(parts[causes[-1]], shared=(*parts[causes[-1]].shared, failure.output))
+            else:
+                tolerance = self._tolerance(failure.output)
+                parts.append(_describe(case, bad, good, expected, counterpart, tolerance))
 
-    def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
-        if isinstance(expected, Failure):
-            return ()
-        if isinstance(got, Failure):
-            return describe_missing(expected, got)
-        default = tolerance_of if self.first is self.second else narrow_tolerance_of
-        tolerances = {
-            name: EXACT if only_moves(case.graph, case.numbers, name) else self.tolerance or default(value)
-            for name, value in expected.items()
-        }
-        return compare_outputs(got, expected, tolerances)
-
-    def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
-        other = replace(bad, options=options)
-        return Search(case.graph, other, good, case.inputs, case.failure, self.tolerance).fails(case)
-
-
-def _try(side: Side, graph: Graph, inputs: Mapping[str, Array]) -> Result:
-    progress.say(f"running the model on {side}")
-    return _try_model(side, graph.whole(), inputs)
+    def _search_pair(
+        self, run: _Run, failures: Sequence[Failure], notes: list[str]
+    ) -> Iterator[tuple[Failure, Case | None, Result | None, str]]:
+        """Yield each failure of the second model with its case, what is expected of it, and its counterpart."""
+        pair = Pair(self.first, self.second, (self.good, self.bad), self.names, [run.inputs, *run.more_inputs])
+        notes.append(pair.note)
+        for failure in failures:
+            outputs = self.second.outputs if failure.is_of_run else [failure.output]
+            located = pair.find(outputs, self._tolerance(failure.output))
+            if located is None:
+                yield failure, None, None, ""
+            else:
+                counterpart = ", ".join(map(str, located.right.nodes)) or "an input or a constant"
+                yield failure, located.case, located.expected, counterpart
 
 
-def _try_model(side: Side, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-    try:
-        return side.run(model, inputs)
-    except RunFailed as failed:
-        return failed.failure
+def _describe(
+    case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str, tolerance: Tolerance | None
+) -> Part:
+    """Add to a case what was expected and seen, its cause, and the known defects."""
+    bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
+    model, cause = case.model, ""
+    got = bad.try_run(model, case.inputs)
+    if expected is None:
+        expected = good.try_run(model, case.inputs)
+        if isinstance(bad.engine, NamesCause):
+
+            def fails(options: Mapping[str, str]) -> bool:
+                other = replace(bad, options=options)
+                return Search(case.graph, other, good, case.inputs, case.failure, tolerance).fails(case)
+
+            cause = bad.engine.find_cause(bad.options, fails)
+    outputs: tuple[OutputDiff, ...] = ()
+    if isinstance(got, Failure) and not isinstance(expected, Failure):
+        outputs = describe_missing(expected, got)
+    elif not isinstance(got, Failure) and not isinstance(expected, Failure):
+        outputs = case.compare(got, expected, within(tolerance))
+    defects = tuple(case.graph.find_defects(model, bad.engine.name))
+    return Part(case, bad, good, model, got, expected, outputs, cause, defects, counterpart)

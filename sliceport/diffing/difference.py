@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,6 +55,11 @@ def narrow_tolerance_of(value: Value) -> Tolerance:
     """Return the tolerance for a value within a model, where a small difference in small values may grow later."""
     tolerance = tolerance_of(value)
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
+
+
+def within(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
+    """Return a function that returns a tolerance for any value within a model; without one, that of its type."""
+    return lambda _, value: tolerance or narrow_tolerance_of(value)
 
 
 @dataclass(frozen=True)

@@ -105,11 +105,8 @@ class Graph(ModelToRun, Protocol):
         nodes: The nodes of the main graph, each after those that it reads from.
     """
 
-    @property
-    def format(self) -> str: ...  # noqa: D102 - see the class
-
-    @property
-    def nodes(self) -> Sequence[GraphNode]: ...  # noqa: D102 - see the class
+    format: str
+    nodes: Sequence[GraphNode]
 
     def cut(
         self,
@@ -131,11 +128,15 @@ class Graph(ModelToRun, Protocol):
         """
         ...
 
-    def read_recorded(self, folder: FilePath) -> Sequence[tuple[dict[str, Array], dict[str, Value]]]:
-        """Read inputs and outputs that were recorded, in the layout of onnx's backend tests.
+    def read_value(self, place: FilePath, name: str) -> Array:
+        """Read a recorded input or output.
+
+        Args:
+            place: The file, without the suffix that such files of this format have.
+            name: The name of the value.
 
         Raises:
-            UsageError: The folder holds no data set for this model.
+            UsageError: The file cannot be read.
         """
         ...
 
@@ -175,3 +176,43 @@ class Diffable(Protocol):
             ModelError: The model cannot be read.
         """
         ...
+
+
+def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
+    """Return the nodes that outputs are computed from, back to known values.
+
+    Each node follows what it reads, and related nodes are neighbours.
+    """
+    makers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
+    makers = {name: i for name, i in makers.items() if name not in known or name in outputs}
+    done: dict[int, None] = {}
+    waiting = [makers[name] for name in reversed(list(outputs)) if name in makers]
+    while waiting:
+        reads = [makers[name] for name in graph.nodes[waiting[-1]].reads if name in makers]
+        missing = [i for i in dict.fromkeys(reads) if i not in done]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            done[waiting.pop()] = None
+    return list(done)
+
+
+def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
+    """Return the values that nodes read from outside: no node of `numbers` writes them."""
+    nodes = [graph.nodes[i] for i in numbers]
+    return {name for node in nodes for name in node.reads} - {name for node in nodes for name in node.writes}
+
+
+def find_static_values(graph: Graph) -> set[str]:
+    """Return the values that follow from constants and shapes alone."""
+    static: set[str] = set()
+    for node in graph.nodes:
+        if node.is_shape or static.issuperset(node.reads):
+            static.update(node.writes)
+    return static
+
+
+def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
+    """Return whether all of these nodes that an output is computed from only move elements."""
+    inside = set(numbers)
+    return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sliceport.diffing.case import Case
 from sliceport.diffing.difference import Failure, OutputDiff
-from sliceport.diffing.search import Case
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.html_table import html_table
@@ -33,6 +33,7 @@ class Part:
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
         counterpart: The nodes of the first of two models that compute the same value; empty for one model.
+        shared: Further outputs of the model that are right once this part is.
     """
 
     case: Case
@@ -45,6 +46,7 @@ class Part:
     cause: str = ""
     defects: tuple[Defect, ...] = ()
     counterpart: str = ""
+    shared: tuple[str, ...] = ()
 
     @property
     def fusion(self) -> str:
@@ -71,7 +73,8 @@ class Part:
             lines.append(f"it takes {count} nodes together: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
         counterpart = f"its counterpart in the first model: {self.counterpart}" if self.counterpart else ""
-        return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note))]
+        shared = f"the same node is behind the difference of {', '.join(self.shared)}" if self.shared else ""
+        return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note, shared))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part as JSON values."""
@@ -89,6 +92,7 @@ class Part:
             "counterpart": self.counterpart,
             "note": case.note,
             "defects": [defect.id for defect in self.defects],
+            "shared": list(self.shared),
         }
 
 
@@ -102,8 +106,8 @@ class DiffReport:
         outputs: The comparison of each output; empty if an engine did not run the model.
         seed: The seed of the random inputs.
         failed: The engine that did not run the model, or an empty string.
-        failure: The first failure; None if all outputs are equal or close.
-        part: The smallest part of the model that fails; None if the search found no part.
+        failures: The failure of the run, or of each output that differs.
+        parts: The smallest part of the model behind each failure; a part behind several is there once.
         notes: Sentences about what was not found, and why.
         runs: The number of runs of engines.
     """
@@ -113,24 +117,38 @@ class DiffReport:
     outputs: tuple[OutputDiff, ...]
     seed: int
     failed: str = ""
-    failure: Failure | None = None
-    part: Part | None = None
+    failures: tuple[Failure, ...] = ()
+    parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
     runs: int = 0
 
     @property
     def is_equal(self) -> bool:
         """Whether all outputs are equal or close."""
-        return self.failure is None
+        return not self.failures
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure; None if all outputs are equal or close."""
+        return next(iter(self.failures), None)
+
+    @property
+    def part(self) -> Part | None:
+        """The first part; None if the search found none."""
+        return next(iter(self.parts), None)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The findings about parts, and the notes."""
+        return [*(sentence for part in self.parts for sentence in part.sentences), *self.notes]
 
     def __repr__(self) -> str:
         return f"<DiffReport: {self.on} against {self.against}: {'equal' if self.is_equal else 'different'}>"
 
     def _repr_html_(self) -> str:
         rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
-        sentences = [*(self.part.sentences if self.part is not None else ()), *self.notes]
         outputs = html_table(repr(self)[1:-1], ("output", "elements", "shape", "result", "detail"), rows)
-        return outputs + (html_table("", ("findings",), [[s] for s in sentences]) if sentences else "")
+        return outputs + (html_table("", ("findings",), [[s] for s in self.sentences]) if self.sentences else "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -144,6 +162,7 @@ class DiffReport:
             "failed": self.failed,
             "failure": None if self.failure is None else self.failure.message,
             "part": None if self.part is None else self.part.to_json(),
+            "parts": [part.to_json() for part in self.parts],
             "notes": list(self.notes),
             "runs": self.runs,
         }

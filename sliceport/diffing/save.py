@@ -15,7 +15,11 @@ from sliceport.engines.engine import Value, WritesScript
 from sliceport.sandbox.place import fill_folder
 
 _MARK = "issue.md"
-_FILES = ("run.py", "model.*", "*.npy", "test_data_set_0/*.pb")
+_FILES = tuple(
+    f"{folder}{name}"
+    for folder in ("", "[0-9]*/")
+    for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
+)
 _COMPARE = """\
 for name, a, b in zip(names, got, expected):
     a, b = np.asarray(a), np.asarray(b)
@@ -28,6 +32,8 @@ _MAX_SHOWN = 8
 def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write the smallest model that fails, its data, `run.py` and `issue.md` into a new folder.
 
+    Further models that fail are written into folders `2`, `3`, ... inside that folder.
+
     Args:
         report: A report with a part.
         directory: The folder.
@@ -36,22 +42,27 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
     Raises:
         UsageError: The folder exists and is to be kept, or cannot be made.
     """
-    part = report.part
-    assert part is not None
-    expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
 
     def fill(folder: Path) -> None:
-        head = part.case.graph.write(part.model, part.case.inputs, expected, folder)
-        engine = part.bad.engine
-        run = (
-            engine.script(part.bad.options)
-            if isinstance(engine, WritesScript)
-            else f"got = ...  # run {engine.name} on path with inputs\n"
-        )
-        (folder / "run.py").write_text(f"{head}names = {list(part.model.outputs)!r}\n{run}{_COMPARE}")
-        (folder / _MARK).write_text(_issue(part))
+        for number, part in enumerate(report.parts, 1):
+            place = folder if number == 1 else folder / str(number)
+            place.mkdir(exist_ok=True)
+            _write(part, place)
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
+
+
+def _write(part: Part, folder: Path) -> None:
+    expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
+    head = part.case.graph.write(part.model, part.case.inputs, expected, folder)
+    engine = part.bad.engine
+    run = (
+        engine.script(part.bad.options)
+        if isinstance(engine, WritesScript)
+        else f"got = ...  # run {engine.name} on path with inputs\n"
+    )
+    (folder / "run.py").write_text(f"{head}names = {list(part.model.outputs)!r}\n{run}{_COMPARE}")
+    (folder / _MARK).write_text(_issue(part))
 
 
 def _issue(part: Part) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+Result = Mapping[str, Value] | Failure
+
 
 class BudgetSpent(SliceportError):
     """The time for the search is over."""
@@ -117,6 +119,13 @@ class Side:
             message = f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}"
             raise RunFailed(Failure("error", "", message)) from None
         return outputs
+
+    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Run a model and return its outputs, or the failure of the run; see `run`."""
+        try:
+            return self.run(model, inputs)
+        except RunFailed as failed:
+            return failed.failure
 
 
 def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:

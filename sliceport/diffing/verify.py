@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sliceport.diffing.difference import EXACT, compare_outputs
 from sliceport.diffing.graph import ModelToRun
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 ATTEMPTS = 4
+Result = TypeVar("Result")
 _SEEDS = 3
 _SMALL_PRIMES = 3, 5
 
@@ -179,22 +180,23 @@ class Verifier:
                 else each time.
         """
         differences: list[Difference] = []
-        compared = 0
+        untried: set[str] = set()
         for run in runs:
             if differences:
                 break
-            for trial in trials:
+            for trial in (trial for trial in trials if trial.place not in untried):
                 try:
                     differences += self._compare(trial, run)
-                    compared += 1
                 except _NotComparedError as error:
                     self.notes.append(f"not compared {trial.place}{run.label}, {error}")
+                    if run is runs[0]:
+                        untried.add(trial.place)
                 except NotVerified as error:
                     if not run.is_repeat:
                         raise
                     self.notes.append(str(error))  # some engines read wild memory at some sizes
         notes = tuple(dict.fromkeys(self.notes))
-        if not compared:
+        if len(untried) == len(trials):
             raise NotVerified("; ".join(notes))
         return Verification(tuple(runs), tuple(differences), notes)
 
@@ -269,6 +271,18 @@ class Verifier:
 
 class _NotComparedError(Exception):
     """An engine does not run the model before either."""
+
+
+def verify_or_refuse(verify: Callable[[], Result]) -> Result:
+    """Verify a changed model.
+
+    Raises:
+        NotVerified: The verification came to no result, and the model must not be kept.
+    """
+    try:
+        return verify()
+    except SliceportError as error:
+        raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
 
 
 def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:

@@ -24,9 +24,7 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
     lines = [f"{o.name}: {o.distribution or o.detail}" for o in report.outputs if o.status == "different"]
     if report.failed and report.failure is not None:
         lines.append(f"{report.failed}: {report.failure.message}")
-    lines += report.part.sentences if report.part is not None else ()
-    lines += report.notes
-    return "\n".join([*head, *map(printable, lines), diff_summary(report)])
+    return "\n".join([*head, *map(printable, [*lines, *report.sentences]), diff_summary(report)])
 
 
 def diff_summary(report: DiffReport) -> str:
@@ -52,19 +50,23 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    part, drawing = report.part, None
     sentences = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
-    if part is not None:
-        sentences += part.causes if part.defects else part.sentences
-        if len(part.case.nodes) <= _MAX_NODES:
-            drawing = draw(part.case, [one.name for one in part.outputs if one.kind])
+    parts = [
+        (
+            part,
+            part.causes if part.defects else part.sentences,
+            draw(part.case, [one.name for one in part.outputs if one.kind])
+            if len(part.case.nodes) <= _MAX_NODES
+            else None,
+        )
+        for part in report.parts
+    ]
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",
         summary=diff_summary(report),
         models=models,
         report=report,
-        part=part,
+        parts=parts,
         sentences=[*sentences, *report.notes],
-        drawing=drawing,
         harden_command=harden_command,
     )

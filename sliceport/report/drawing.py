@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sliceport.diffing.search import Case
+    from sliceport.diffing.case import Case
 
 _MAX_TEXT = 26
 _CHARACTER = 7.3

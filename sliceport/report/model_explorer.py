@@ -24,19 +24,17 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 
 
 def diff_node_data(report: DiffReport, model: str) -> str:
-    """Return node data of the smallest part that differs: its nodes in amber, the first that differs in red.
+    """Return node data of the smallest parts that differ: their nodes in amber, the first that differ in red.
 
     A part of a body stands for the node of the main graph that has the body.
     """
 
     def marks() -> Marks:
-        if report.part is None:
-            return
-        case = report.part.case
-        for node in case.nodes if case.holder is None else [case.holder]:
-            is_first = node in (case.culprit, case.holder)
-            text = case.failure.message if is_first else "in the smallest model that differs"
-            yield (*node.writes, node.name), text, _RED if is_first else _AMBER
+        for case in [part.case for part in report.parts]:
+            for node in case.nodes if case.holder is None else [case.holder]:
+                is_first = node is case.main_node
+                text = case.failure.message if is_first else "in the smallest model that differs"
+                yield (*node.writes, node.name), text, _RED if is_first else _AMBER
 
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 

@@ -17,6 +17,7 @@ from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
+from sliceport.diffing.difference import EXACT, Tolerance
 from sliceport.diffing.report import DiffReport
 from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines, model_engines
@@ -360,3 +361,148 @@ def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: 
     assert report.part is not None
     assert 1 < len(report.part.case.nodes) < 100
     assert "may not be the smallest" in report.part.case.note
+
+
+OUTPUTS = """(float[4] x) => (u, v, w) {
+    [a] a = Exp (x)  [b] u = Neg (a)  [c] v = Tanh (a)  [d] d = Sin (x)  [e] w = Abs (d)
+}"""
+
+
+def test_each_differing_output_is_searched(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        swap("a", "Sqrt")(proto)
+        swap("d", "Cos")(proto)
+
+    report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
+    assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
+    assert [part.shared for part in report.parts] == [("v",), ()]
+
+
+def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
+    graph = "(float[4] x) => (u, a) { [a] a = Exp (x)  [b] b = Neg (a)  [c] u = Tanh (b) }"
+    for report in (
+        differ(graph, swap("a", "Relu")),
+        compare_models(graph, graph.replace("Exp", "Relu"), tmp_path),
+    ):
+        assert [(part.case.culprit.name, part.shared) for part in report.parts] == [("a", ("a",))]
+
+
+def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        swap("a", "Sqrt")(proto)
+        swap("c", "Cos")(proto)
+
+    report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
+    assert [part.case.culprit.name for part in report.parts] == ["a", "c"]
+
+
+def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None:
+    second = OUTPUTS.replace("Exp", "Relu").replace("Sin", "Cos")
+    report = compare_models(OUTPUTS, second, tmp_path)
+    assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
+    assert [part.shared for part in report.parts] == [("v",), ()]
+    write(report, tmp_path / "out")
+    for folder in (tmp_path / "out", tmp_path / "out" / "2"):
+        done = subprocess.run([sys.executable, "run.py"], check=False, cwd=folder, capture_output=True, text=True)
+        assert "differs" in done.stdout, done.stderr
+    write(report, tmp_path / "out", overwrite=True)
+
+
+def test_tolerance_of_one_output_leaves_others_alone(differ: Differ) -> None:
+    fault = swap("a", "Sqrt")
+    inputs = {"x": np.arange(1, 5, dtype=np.float32)}
+    report = differ(OUTPUTS, fault, inputs=inputs, tolerance={"u": Tolerance(1e3)})
+    assert [output.status for output in report.outputs] == ["close", "different", "equal"]
+    assert (
+        differ(OUTPUTS, fault, inputs=inputs, tolerance={"u": EXACT, "": Tolerance(1e3)}).outputs[1].status == "close"
+    )
+    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance; it has u, v, w"):
+        differ(OUTPUTS, fault, tolerance={"q": EXACT})
+
+
+def test_difference_that_fades_and_grows_again_is_found(tmp_path: Path) -> None:
+    """The value between them is close, so that the fault lies behind a value that matches."""
+    graph = """(float[4] x) => (y) <float small = {1e-7}, float large = {1e6}> {
+        [a] a = Exp (x)  [b] b = Mul (a, small)  [c] c = Mul (b, large)  [d] y = Tanh (c) }"""
+    for fault in ("Relu (x)", "Softplus (x)"):
+        report = compare_models(graph, graph.replace("Exp (x)", fault), tmp_path)
+        assert names(report) == ["a"]
+
+
+def test_model_that_its_own_engine_refuses_is_searched(differ: Differ, tmp_path: Path) -> None:
+    report = differ(CHAIN, refuse("Sigmoid"), other=save(CHAIN, tmp_path / "other.onnx"), against="onnxruntime-cpu")
+    assert names(report) == ["c"]
+    assert report.failed == "faulty 1.0"
+
+
+def test_values_of_two_models_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut from the inputs to each value would hand over the same weights again and again."""
+    handed: list[int] = []
+    run = side.Side.run
+
+    def count(self: side.Side, model: Any, inputs: Any) -> Any:
+        handed.append(sum(len(node.op_type) > 0 for node in onnx.ModelProto.FromString(model.data).graph.node))
+        return run(self, model, inputs)
+
+    monkeypatch.setattr(side.Side, "run", count)
+    length = 300
+    steps = [f"[n{i}] v{i + 1} = Add (v{i}, one)" for i in range(length)]
+    first = f"(float[2] v0) => (v{length}) <float one = {{1.0}}> {{ {' '.join(steps)} }}"
+    report = compare_models(first, first.replace("v201 = Add", "v201 = Sub"), tmp_path)
+    assert names(report) == ["n200"]
+    assert sum(handed) < 10 * length
+
+
+def save_ir(model: Any, path: Path) -> Path:
+    import openvino as ov
+
+    ov.save_model(model, path, compress_to_fp16=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("graph", "right", "wrong", "scope"),
+    [
+        (BODIES, "Add (h, x)", "Sub (h, x)", "If 'pick', then_branch"),
+        (BODIES, "Sin (m)", "Cos (m)", "Loop 'y', iteration 0"),
+        (SCAN, "Add (s, w)", "Sub (s, w)", "TensorIterator 'all', iteration 0"),
+        (SCAN, "Mul (v, v)", "Mul (v, s)", "TensorIterator 'all', iteration 1"),
+    ],
+)
+def test_bodies_of_ir_are_entered(graph: str, right: str, wrong: str, scope: str, tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    texts = (graph, graph.replace(right, wrong))
+    paths = [
+        save_ir(ov.convert_model(save(t, tmp_path / f"{i}.onnx")), tmp_path / f"{i}.xml") for i, t in enumerate(texts)
+    ]
+    x = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+    inputs = {"yes": np.array(True)} if graph == BODIES else {"x": x, "start": x[0]}
+    report = diff(*paths, on="openvino-cpu:precision=f32", inputs=inputs)
+    assert report.part is not None
+    assert report.part.case.scope == (scope,)
+    assert report.part.case.culprit.op_type in ("Subtract", "Cos", "Multiply")
+
+
+def test_recorded_outputs_of_ir_are_compared(models: Path, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    write(diff(models / "rule_new_axis.xml", on="openvino-cpu"), tmp_path / "out")
+    model = tmp_path / "out" / "model.xml"
+    again = diff(model, on="openvino-cpu", against=str(tmp_path / "out"))
+    assert names(again) == ["row"]
+    assert diff(model, on="openvino", against=str(tmp_path / "out")).is_equal
+    (tmp_path / "out" / "output_0.npy").unlink()
+    with pytest.raises(UsageError, match=r"output_0\.npy' cannot be read"):
+        diff(model, on="openvino", against=str(tmp_path / "out"))
+
+
+def test_ir_outputs_that_are_one_value_or_a_constant_are_compared(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    from openvino import opset13 as op
+
+    x = op.parameter([3], np.float32, name="x")
+    y = op.exp(x)
+    constant = op.constant(np.arange(3, dtype=np.float32))
+    model = save_ir(ov.Model([op.result(v) for v in (constant, y, y, x)], [x], "m"), tmp_path / "m.xml")
+    report = diff(model, on="openvino-cpu")
+    assert report.is_equal
+    assert len(report.outputs) == 3

@@ -121,7 +121,7 @@ def test_hostile_names_stay_text(compare: Any) -> None:
 def test_large_part_is_listed(compare: Any) -> None:
     report = compare(CHAIN, swap("c", "Tanh"))
     part = replace(report.part, case=replace(report.part.case, numbers=(2,) * 31))
-    page = diff_page(replace(report, part=part), ["model.onnx"])
+    page = diff_page(replace(report, parts=(part,)), ["model.onnx"])
     assert "<svg" not in page
     assert page.count("<li>Sigmoid <code>c</code></li>") == 31
 

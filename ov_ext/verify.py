@@ -1,0 +1,100 @@
+"""Verification of a model that was hardened for OpenVINO, on the CPU plugin and by Model.evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+import openvino as ov
+
+from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.files import read_with_shapes
+from ov_ext.openvino_lock import with_openvino_lock
+from ov_ext.ov_graph import OpenVINOGraph
+from ov_ext.passes import BUILT_IN, kind_of, replace_nodes
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+from sliceport.diffing.diff import DEFAULT_AGAINST, match_names, open_graph
+from sliceport.diffing.graph import Graph, only_moves
+from sliceport.diffing.side import Budget, Side, read_side
+from sliceport.diffing.verify import Trial, Verification, Verifier
+from sliceport.engines.registry import model_engines
+from sliceport.errors import InvalidSlice, ModelError
+from sliceport.formats import DeclaresShapes, InputShapes, format_of
+
+EQUAL = "all outputs are equal, bit for bit where they are only moved and else within the tolerance of their type"
+
+
+def verify_hardening(
+    before: Any,
+    after: ov.Model,
+    *,
+    input_shapes: InputShapes | None = None,
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Compare a model with what it was hardened to, on several seeds and several sizes of open axes.
+
+    The model after runs on the CPU plugin, in f32, and by Model.evaluate. The model before runs on the reference: the
+    engine that `diff` compares a model of its format with. For an OpenVINO model this is Model.evaluate, or the plugin
+    if Model.evaluate lacks an operator; as both may compute the nodes with defects wrongly, these are our operators
+    there. Outputs that are only moved must be equal bit for bit, others within the tolerance of their type.
+
+    Args:
+        before: The model before: a file's path, or an `openvino.Model`.
+        after: The hardened model.
+        input_shapes: Sizes for inputs whose shape is open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        seed: The first seed of the random inputs.
+
+    Raises:
+        UsageError: An input does not fit.
+        ModelError: The reference does not run the model before.
+        NotVerified: Neither engine runs the models, or the model before computes something else each time.
+        MissingExtra: The package of the reference is not installed.
+    """
+    engines = model_engines()
+    plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
+    format_ = format_of(before)
+    first: Graph
+    if format_.name == "openvino":
+        first, references = OpenVINOGraph(_replace_wrong_nodes(read_with_shapes(before))), [evaluate, plugin]
+    else:
+        first = open_graph(before)
+        references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "", Budget())]
+    second = OpenVINOGraph(after)
+    arrays = dict(inputs or {})
+    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
+    moved = frozenset(name for name in first.outputs if only_moves(first, range(len(first.nodes)), name))
+    declared = format_.declared_shapes(before) if isinstance(format_, DeclaresShapes) else {}
+    names = match_names(first, second)
+    for reference in references:
+        verifier = Verifier(first, second, reference, names, moved)
+        try:
+            runs = verifier.make_runs(declared, shapes, arrays, seed)
+            break
+        except ModelError:
+            if reference is references[-1]:
+                raise
+    trials = (
+        Trial(f"on {plugin}", plugin, may_round=True),
+        Trial("by Model.evaluate", evaluate, may_round=reference is not evaluate),
+    )
+    return replace(verifier.compare(runs, trials), equality=EQUAL)
+
+
+@with_openvino_lock
+def _replace_wrong_nodes(model: ov.Model) -> ov.Model:
+    """Replace the nodes that OpenVINO computes wrongly by our operators, and return the model."""
+
+    def make(node: ov.Node) -> ov.Node | None:
+        if kind_of(node) in BUILT_IN:
+            view = BuiltInNode(node)
+            with suppress(InvalidSlice):
+                return view.custom_node if find_defects(view) else None
+        return None
+
+    replace_nodes(model, make)
+    return model

@@ -1,0 +1,181 @@
+"""A part of a model that is run by itself, and the values that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sliceport import progress
+from sliceport.diffing.difference import (
+    EXACT,
+    Failure,
+    OutputDiff,
+    Tolerance,
+    compare_outputs,
+)
+from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
+from sliceport.diffing.side import Side
+from sliceport.engines.engine import Value, WholeModel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+_CHUNK_BYTES = 2**28
+_FIRST_CHUNK, _MAX_CHUNK = 16, 512
+NOT_RUN = Failure("values", "", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A part of a model.
+
+    Attributes:
+        graph: The graph that it is cut from: the main graph, or one run of a body.
+        numbers: The numbers of its nodes in the graph, in order.
+        outputs: The names of its outputs.
+        inputs: The values that it reads, from the good side.
+        constants: More of these values, which follow from shapes and constants alone; they are constants of the case.
+        failure: Its failure; `NOT_RUN` before it has run.
+        scope: The nodes of control flow around it, each with the title of the body.
+        holder: The outermost of these nodes; None for a case of the main graph.
+        is_fusion: Whether the failure is gone once the values between the nodes are outputs.
+        has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
+        note: Why the case is not smaller, or an empty string.
+    """
+
+    graph: Graph
+    numbers: tuple[int, ...]
+    outputs: tuple[str, ...]
+    inputs: Mapping[str, Array]
+    constants: Mapping[str, Array]
+    failure: Failure = NOT_RUN
+    scope: tuple[str, ...] = ()
+    holder: GraphNode | None = None
+    is_fusion: bool = False
+    has_fixed_shapes: bool = False
+    note: str = ""
+
+    @property
+    def nodes(self) -> tuple[GraphNode, ...]:
+        """Its nodes, in order."""
+        return tuple(self.graph.nodes[i] for i in self.numbers)
+
+    @property
+    def culprit(self) -> GraphNode:
+        """The last of its nodes, whose values are the first that differ."""
+        return self.nodes[-1]
+
+    @property
+    def main_node(self) -> GraphNode:
+        """The node of the main graph that the culprit is, or is inside of."""
+        return self.holder or self.culprit
+
+    @property
+    def given(self) -> dict[str, Array]:
+        """All values that it reads."""
+        return {**self.inputs, **self.constants}
+
+    @property
+    def model(self) -> WholeModel:
+        """The case as a model."""
+        return self.graph.cut(
+            self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes
+        )
+
+    def compare(
+        self,
+        got: Mapping[str, Value],
+        expected: Mapping[str, Value],
+        tolerance_for: Callable[[str, Value], Tolerance],
+    ) -> tuple[OutputDiff, ...]:
+        """Compare outputs of the case. Outputs of nodes that only move elements must be equal bit for bit.
+
+        Args:
+            got: The outputs.
+            expected: The expected outputs.
+            tolerance_for: Returns the accepted difference for the name of another output and its expected value.
+        """
+        tolerances = {
+            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
+            for name, value in expected.items()
+        }
+        return compare_outputs(got, expected, tolerances)
+
+
+def make_case(
+    graph: Graph, numbers: Collection[int], outputs: Sequence[str], given: Mapping[str, Array]
+) -> Case | None:
+    """Return a part of a model on given values; None if a value that it reads is missing."""
+    reads = sorted(find_boundary(graph, numbers))
+    if not given.keys() >= set(reads):
+        return None
+    static = find_static_values(graph)
+    inputs = {name: given[name] for name in reads if name not in static}
+    constants = {name: given[name] for name in reads if name in static}
+    return Case(graph, tuple(sorted(numbers)), tuple(outputs), inputs, constants)
+
+
+def compute(graph: Graph, side: Side, given: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
+    """Return values that are given or that a side computes from given ones.
+
+    Values that are not arrays are left out. The result is None if the run fails.
+    """
+    missing = sorted(set(names) - given.keys())
+    values = {name: given[name] for name in names if name in given}
+    if not missing:
+        return values
+    case = make_case(graph, find_ancestors(graph, missing, given), missing, given)
+    computed = None if case is None else side.try_run(case.model, case.inputs)
+    if computed is None or isinstance(computed, Failure):
+        return None
+    return values | {name: value for name, value in computed.items() if isinstance(value, np.ndarray)}
+
+
+def compute_all(
+    graph: Graph, side: Side, inputs: Mapping[str, Array], wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, Array]]:
+    """Yield the inputs and values that a side computes from them, each with its name.
+
+    Values that are not arrays, and those of nodes that fail, are left out. Only the values that later ones are computed
+    from are kept in memory.
+
+    Args:
+        graph: The model.
+        side: The side.
+        inputs: The inputs of the model.
+        wanted: The names of the values, which are computed at once if possible; None for all, a few at a time.
+    """
+    yield from inputs.items()
+    names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
+    given, size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    while names:
+        progress.say(f"computing the values of the model: {len(names)} left")
+        chunk, later = names[:size], names[size:]
+        values = compute(graph, side, given, chunk)
+        if values is None and len(chunk) > 1:  # one of them cannot be an output, or its node fails
+            size = max(1, len(chunk) // 4)
+            continue
+        names = later
+        if values is None:
+            names = _without_dependents(graph, names, chunk[0])
+            continue
+        yield from values.items()
+        given |= values
+        read = find_boundary(graph, find_ancestors(graph, names, given))
+        given = {name: array for name, array in given.items() if name in read}
+        used = sum(array.nbytes for array in values.values())
+        size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(used, 1)))
+
+
+def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[str]:
+    """Return names of values without those that are computed from a value."""
+    dependents = {value}
+    for node in graph.nodes:
+        if not dependents.isdisjoint(node.reads):
+            dependents.update(node.writes)
+    return [name for name in names if name not in dependents]

@@ -1,0 +1,135 @@
+"""`harden --verify` for OpenVINO: before on the reference, after on the CPU plugin and by Model.evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from onnx_models import save
+from openvino import opset1, opset8
+from openvino_models import constant, fixed, make, one_slice, parameter
+
+import sliceport
+from ov_ext import hardening
+from ov_ext.verify import verify_hardening
+from sliceport.cli.main import main
+
+MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
+OPEN = """(float[n,6] x) => (float[n,m] y, float[n,m] z)
+    <int64[1] s = {4}, int64[1] e = {1}, int64[1] a = {1}, int64[1] t = {-1}> {
+    y = Slice(x, s, e, a, t)  z = Sigmoid(y)
+}"""
+
+
+def wrong(rows: int = 2) -> ov.Model:
+    """Return a model with a node that the plugin computes wrongly."""
+    return one_slice("StridedSlice", [rows, 3], ([1, 0], [2, 0], [1, 1]), MASKS, name="row")
+
+
+@pytest.fixture
+def wrong_file(tmp_path: Path) -> Path:
+    ov.save_model(wrong(), str(tmp_path / "wrong.xml"), compress_to_fp16=False)
+    return tmp_path / "wrong.xml"
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hardening take the row before the right one."""
+
+    def build(view: Any, _: Any) -> tuple[ov.Node, str]:
+        return make("StridedSlice", [view.inputs[0], *map(constant, ([0, 0], [1, 0], [1, 1]))], MASKS), "StridedSlice"
+
+    monkeypatch.setattr(hardening, "_build_replacement", build)
+
+
+@pytest.mark.parametrize("words", [["--verify"], ["--verify=openvino-cpu"]])
+def test_right_model_is_written(
+    wrong_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["harden", str(wrong_file), "-o", str(tmp_path / "o.xml"), *words]) == 0
+    said = capsys.readouterr().out
+    assert "all outputs are equal, bit for bit where they are only moved" in said
+    assert "not compared" not in said
+    assert (tmp_path / "o.bin").exists()
+
+
+def test_planted_wrong_rewrite_leaves_no_file(
+    wrong_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch)
+    before = sorted(tmp_path.iterdir())
+    assert main(["harden", str(wrong_file), "-o", str(tmp_path / "o.xml"), "--verify"]) == 1
+    said = capsys.readouterr()
+    assert "did not write" in said.err
+    for place in ("on openvino-cpu:precision=f32", "by Model.evaluate"):
+        assert f"differs {place}: first at index [0, 0], " in said.out
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_planted_wrong_rewrite_gives_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sliceport.harden(wrong(), verify=True).model is not None
+    plant(monkeypatch)
+    result = sliceport.harden(wrong(), verify="openvino-cpu")
+    assert (result.model, result.is_clean) == (None, False)
+    assert result.to_json()["different_outputs"]
+
+
+def test_model_that_is_left_wrong_is_found() -> None:
+    """Verify the model as it was in place of a hardened one."""
+    assert not verify_hardening(wrong(3), wrong(3)).is_equal
+
+
+def test_onnx_is_compared_with_onnxruntime_at_several_sizes(tmp_path: Path) -> None:
+    path = save(OPEN, tmp_path / "m.onnx", 13)
+    result = sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", verify=True)
+    assert result.is_clean
+    runs = result.verification.runs  # type: ignore[union-attr]
+    assert [run.inputs["x"].shape for run in runs] == [(2, 6)] * 3 + [(3, 6), (1, 6)]
+    other = save(OPEN.replace("{4}", "{5}"), tmp_path / "other.onnx", 13)
+    verification = verify_hardening(other, ov.Core().read_model(path))
+    assert {difference.output for difference in verification.differences} == {"y", "z"}
+
+
+def test_model_that_evaluate_cannot_run_is_compared_on_the_plugin(tmp_path: Path) -> None:
+    data = parameter([1, 3, 8, 8])
+    cut = make(
+        "StridedSlice",
+        [data, *map(constant, ([0, 0, 1], [1, 3, 8], [1, 1, 1]))],
+        {"new_axis_mask": [0, 0, 0]},
+        ours=False,
+    )
+    weights = fixed(np.arange(1, 82, dtype=np.float32).reshape(3, 3, 3, 3) / 81)
+    sizes: list[list[int]] = [[1, 1], [0, 0], [0, 0], [1, 1]]
+    model = ov.Model([opset1.convolution(cut, weights, *sizes).output(0)], [data], "m")
+    verification = sliceport.harden(model, verify=True).verification
+    assert verification is not None
+    assert verification.is_equal
+    (note,) = verification.to_json()["notes"]
+    assert note.startswith("not compared by Model.evaluate, before the change: ")
+
+
+def test_rounding_differs_on_the_plugin_alone() -> None:
+    """Multiply by a number that is larger by one unit in the last place."""
+
+    def model(factor: np.float32) -> ov.Model:
+        data = parameter([4, 4])
+        return ov.Model([opset8.multiply(data, fixed(np.array([factor]))).output(0)], [data], "m")
+
+    (difference,) = verify_hardening(
+        model(np.float32(1)), model(np.nextafter(np.float32(1), np.float32(2)))
+    ).differences
+    assert "differs by Model.evaluate" in difference.message
+
+
+def test_other_verifiers_are_refused(wrong_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(sliceport.UsageError, match="verify 'onnxruntime-dml' is not known"):
+        sliceport.harden(wrong_file, tmp_path / "o.xml", verify="onnxruntime-dml")
+
+
+def test_model_that_cannot_be_run_is_not_kept(tmp_path: Path) -> None:
+    data = parameter(None)
+    model = ov.Model([opset1.relu(data).output(0)], [data], "m")
+    with pytest.raises(sliceport.SliceportError, match="could not be verified, so it is not kept: the shape of input"):
+        sliceport.harden(model, verify=True)

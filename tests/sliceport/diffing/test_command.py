@@ -1,0 +1,40 @@
+"""The command `sliceport diff`, alone and in a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from onnx_models import save
+
+from sliceport.cli.main import main
+
+# onnxruntime drops the steps of a Slice whose axes are omitted.
+DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
+    [i] a = Neg (x)  [slice] b = Slice (a, s, e, , two)  [n] y = Neg (b)
+}"""
+FALSE = "(float[4] x) => (y, z) <float big = {3.0}> { y = Mul (x, big)  z = Add (x, big) }"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save(DROPPED, tmp_path / "dropped.onnx")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_tolerance_of_one_output_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    save(FALSE, Path("a.onnx"))
+    save(FALSE.replace("3.0", "3.5"), Path("b.onnx"))
+    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", "--tolerance", "rel=9"]) == 0
+    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100"]) == 1
+    assert "outputs: 1 close, 1 different" in capsys.readouterr().out
+    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs"]) == 2
+    assert "after NAME: for one output, got 'y:abs'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_batch_takes_a_tolerance() -> None:
+    options = ["--on", "onnxruntime-cpu", "--tolerance", "y:abs=1"]
+    assert main(["batch", "diff", "dropped.onnx", "-o", "run", *options, "--jobs", "1"]) == 1
