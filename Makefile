@@ -19,31 +19,34 @@ NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/direct
 # The tests start many processes, and each would compile the packages anew where that is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint lint-types lint-windows lint-style docs unit dist test-wheel test-lowest clean
+.PHONY: demo test lint lint-types lint-windows lint-style docs parts operators provider unit dist test-wheel test-lowest clean
+
+# Modules are compiled when they are first imported: pip would compile all of them, one after the other, for 24 s.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
 .venv/pip: Makefile
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
+	$(INSTALL) --upgrade 'pip>=25.1,<27'
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[onnxruntime]'
+	$(INSTALL) --editable '.[onnxruntime]'
 	@touch $@
 
 .venv/test: .venv/demo pyproject.toml
-	$(BIN)/python -m pip install --quiet --group dev
+	$(INSTALL) --group dev
 	@touch $@
 
 .venv/docs: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group docs
+	$(INSTALL) --group docs
 	@touch $@
 
 .venv/dist: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group dist
+	$(INSTALL) --group dist
 	@touch $@
 
 .venv/lowest: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --group lowest
+	$(INSTALL) --group lowest
 	@touch $@
 
 # DirectML's validator is installed where this machine can have it: 25 MB in your cache, 5 seconds.
@@ -53,9 +56,10 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# Linters and pages side by side; what they need is installed before, one after the other.
+# Linters, pages and the parts of the tests outside Python side by side, because downloads wait for the network; what
+# they need is installed before, one after the other.
 test: .venv/test .venv/docs
-	$(MAKE) --jobs=2 lint docs
+	$(MAKE) --jobs=3 parts lint docs
 	$(MAKE) unit
 
 lint: lint-types lint-windows lint-style
@@ -80,13 +84,19 @@ docs: .venv/docs
 
 # The operators in C++, and the real DirectML, are part of the tests wherever the machine can have them: built and
 # installed once, into the user's cache.
-unit: .venv/test
+parts: operators provider
+
+operators: .venv/test
 	$(BIN)/python -m ov_ext.native build --if-possible
+
+provider: .venv/test
 ifneq ($(DIRECTML),no)
 	@echo "The real DirectML is installed into your cache next, where this machine can have it: once, 0.4 GB, 1 minute."
 	@echo "make test DIRECTML=no does without."
 	$(BIN)/sliceport directml install --if-possible
 endif
+
+unit: .venv/test parts
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ORDER)
 ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_names
+from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.errors import unknown_name
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    HardenOptions,
     InputShapes,
     LowerOptions,
     Path,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    from onnx_ops.model.read import CheckedModel
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
     from sliceport.checking import NodeFindings
@@ -46,7 +49,7 @@ class ONNX:
     packages = ("onnx", "onnx_ir")
     reference = ("onnxruntime-cpu", "onnxruntime's CPU provider; computes what is expected and always takes part")
     default_executors = ("onnxruntime-cpu", "dml-emulator")
-    targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": ()}
+    targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": (), **dict.fromkeys(PROFILES, ())}
     optimizers: Mapping[str, str] = {
         "onnxscript": "onnxscript's optimizer; the default",
         "onnxslim": "OnnxSlim, if it is installed",
@@ -159,8 +162,8 @@ class ONNX:
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
-        """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[HardenOptions]) -> Result:
+        """Harden a model for DirectML, or write it in a portable form; see `onnx_ops.passes`."""
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify import verify_rewriting
@@ -171,15 +174,60 @@ class ONNX:
         engine = options.get("verify", False)
         if not isinstance(engine, bool) and engine not in verifiers:
             raise unknown_name("verify", engine, list(verifiers))
+        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
+        if target in PROFILES:
+            return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(
             model,
             output,
             may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
-            verify_rewriting if isinstance(engine, bool) else verifiers[engine],
+            verify,
             options,
         )
+
+
+def _harden_portably(
+    model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: HardenOptions
+) -> Result:
+    """Write a model in a portable form; in its own operator set, if it does not compute the same in a later one."""
+    from onnx_ops.model.io import to_ir
+    from onnx_ops.passes.analysis import may_need_portable_form
+    from onnx_ops.passes.harden_portable import (
+        add_note,
+        build_form_report,
+        harden_portably,
+        settle_by_the_standard,
+        was_raised,
+    )
+
+    def compare(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+        if options.get("read_as") != "standard":
+            return verify(source, file, **run_options)
+        settled = to_ir(source)  # onnxruntime reads its contested nodes as the standard does
+        settle_by_the_standard(settled)
+        return verify(settled, file, **run_options)
+
+    def attempt(*, raises_opset: bool) -> Result:
+        return _change(
+            model,
+            output,
+            may_need_portable_form,
+            lambda: build_form_report(profile, 0),
+            lambda before: harden_portably(
+                before, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
+            ),
+            compare,
+            options,
+        )
+
+    result = attempt(raises_opset=True)
+    if result.is_written or not was_raised(result.changes):
+        return result
+    result = attempt(raises_opset=False)
+    note = "the operator set stays as it is, because the model computes something else after onnx's version converter"
+    return replace(result, changes=add_note(result.changes, note))
 
 
 def _change(

@@ -7,9 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_names, read_seed
+from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.errors import UsageError
-from sliceport.formats import Arrays, InputShapes, Path, Result, RunOptions, choose_target, format_of, formats
+from sliceport.formats import (
+    Arrays,
+    FormOptions,
+    InputShapes,
+    Path,
+    Result,
+    RunOptions,
+    choose_target,
+    format_of,
+    formats,
+)
 
 if TYPE_CHECKING:
     from sliceport.checking import CheckReport
@@ -170,6 +181,8 @@ def harden(
     output: Path | None = None,
     *,
     target: str | None = None,
+    without: Sequence[str] = (),
+    read_as: str | None = None,
     verify: bool | str = False,
     overwrite: bool = False,
     input_shapes: InputShapes | None = None,
@@ -182,7 +195,13 @@ def harden(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         output: The file to write, first under another name. None returns the changed model, of the same
             type as `model`, as `Result.model`; a file's path needs an output.
-        target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO.
+        target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO;
+            `portable` for the form of slicing that every engine takes, or an engine of `sliceport.defects.profiles`.
+        without: Names in `sliceport.defects.profiles.FORMS` that the engine does not take: `steps`, `negative-steps`,
+            `split` and `gather`.
+        read_as: Whose reading of a backward Slice to the greatest integer the result has: `standard` selects nothing,
+            `onnxruntime` continues to element 0; None leaves such a Slice. The last two are for the targets of
+            `sliceport.defects.profiles`.
         verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
             it computes the same. `onnxruntime-dml` runs it on the real DirectML provider, too, if that is the target.
         overwrite: Whether to replace the output and its weights.
@@ -198,8 +217,10 @@ def harden(
     """
     _check_output(model, output)
     chosen, engine = choose_target(model, output, target)
+    names, reading = read_form_options(engine, without, read_as)
+    form: FormOptions = {"without": names, "read_as": reading} if names or reading else {}
     options = _read_run_options(input_shapes, inputs, seed)
-    return chosen.harden(model, output, engine, verify=verify, overwrite=overwrite, **options)
+    return chosen.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
 
 
 def _check_output(model: Any, output: Path | None) -> None:

@@ -75,7 +75,7 @@ def read_integers(values: Any, name: str) -> tuple[int, ...]:
             raise TypeError
         elements = list(values)
     except TypeError:
-        raise UsageError(f"{rule}, got {_quote(values)}.") from None
+        raise UsageError(f"{rule}, got {quote(values)}.") from None
     return tuple([_read_integer(element, rule) for element in elements])
 
 
@@ -83,7 +83,7 @@ def _read_integer(value: Any, rule: str) -> int:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise UsageError(f"{rule}, got {_quote(value)}.") from None
+        raise UsageError(f"{rule}, got {quote(value)}.") from None
 
 
 def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
@@ -154,10 +154,10 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
             raise TypeError
         elements = tuple(names)
     except TypeError:
-        raise UsageError(f"{rule}, got {_quote(names)}.") from None
+        raise UsageError(f"{rule}, got {quote(names)}.") from None
     for name in elements:
         if not isinstance(name, str):
-            raise UsageError(f"{rule}, got {_quote(name)} in it.")
+            raise UsageError(f"{rule}, got {quote(name)} in it.")
     return elements
 
 
@@ -167,12 +167,13 @@ def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str
         return ()
     rule = f"{option} must map names of inputs to {values}"
     if not isinstance(mapping, Mapping):
-        raise UsageError(f"{rule}, got {_quote(mapping)}.")
+        raise UsageError(f"{rule}, got {quote(mapping)}.")
     for name in mapping:
         if not isinstance(name, str):
-            raise UsageError(f"{rule}, got {_quote(name)} for a name.")
+            raise UsageError(f"{rule}, got {quote(name)} for a name.")
     return mapping.items()
 
 
-def _quote(value: Any) -> str:
+def quote(value: Any) -> str:
+    """Return a wrong value for a message, cut after 80 characters."""
     return shorten(repr(value), _MAX_QUOTED)

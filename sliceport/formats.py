@@ -136,10 +136,21 @@ class CompareOptions(RunOptions, total=False):
 
 
 class ChangeOptions(RunOptions, total=False):
-    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
+    """Keyword arguments of the methods that change a model; `sliceport.harden` describes them."""
 
     verify: bool | str
     overwrite: bool
+
+
+class FormOptions(TypedDict, total=False):
+    """Keyword arguments of `Format.harden` that only the targets of `sliceport.defects.profiles` take."""
+
+    without: Sequence[str]
+    read_as: str | None
+
+
+class HardenOptions(ChangeOptions, FormOptions, total=False):
+    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
 
 
 class RewriteOptions(ChangeOptions, total=False):
@@ -204,7 +215,7 @@ class Format(Protocol):
         """Simplify the slicing of a model; write it, or without an output return it as an object."""
         ...
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[HardenOptions]) -> Result:
         """Rewrite the nodes that an engine computes wrongly or refuses; write the model, or return it as an object."""
         ...
 

@@ -82,6 +82,11 @@ class Change:
         }
 
 
+def explain(target: str, defects: Sequence[Defect] = ()) -> str:
+    """Return why a node is rewritten or kept: its defects, or that it is not in the form for the target."""
+    return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
+
+
 @dataclass(frozen=True)
 class Hardening:
     """The changes to a model.
@@ -93,6 +98,7 @@ class Hardening:
         changes: One for each node that the engine computes wrongly or refuses.
         invalid: The nodes that break their specification.
         notes: Sentences about what happened before.
+        is_form: Whether nodes were rewritten because they are not in a form, and not because of known defects.
     """
 
     target: str
@@ -101,6 +107,7 @@ class Hardening:
     changes: tuple[Change, ...]
     invalid: tuple[InvalidNode, ...] = ()
     notes: tuple[str, ...] = ()
+    is_form: bool = False
 
     @property
     def needs_extension(self) -> bool:
@@ -127,13 +134,14 @@ class Hardening:
     def text(self, *, verbose: bool = False) -> str:
         """Format the report for people; `verbose` adds the names of nodes."""
         changes = [
-            (change.op, change.node, f"{'; '.join(defect.reason for defect in change.defects)}: {change.outcome}")
+            (change.op, change.node, f"{explain(self.target, change.defects)}: {change.outcome}")
             for change in self.changes
         ]
         lines = group_nodes([*changes, *(node.describe() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO adds its commit
-        count = f"{count_of(len(self.changes), 'node')} with a defect of {self.target} {version}"
+        flaw = f"with a defect of {self.target} {version}"
+        count = f"{count_of(len(self.changes), 'node')} {explain(self.target) if self.is_form else flaw}"
         counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
         return "\n".join([*self.notes, *lines, f"{counts}{format_invalid_count(self.invalid)}{ending}"])

@@ -19,7 +19,7 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
-_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
+_LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
 """The operators that passes ask for."""
 
 
@@ -81,3 +81,8 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
+
+
+def may_need_portable_form(proto: onnx.ModelProto) -> bool:
+    """Return whether `harden_portably` may change or report a node of a well-formed model."""
+    return any(node.op_type in ("Slice", "Split", "StridedSlice") for node in model_nodes(proto))

@@ -40,8 +40,12 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     return build_tensor(ir.tensor(empty, dtype=dtype))
 
 
-def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) -> list[ir.Node]:
+def build_slice(
+    data: ir.Value, entries: Mapping[int, AxisSlice], opset: int, *, lists_steps: bool = False
+) -> list[ir.Node]:
     """Return a Slice by start, end and step of each axis, after its constants.
+
+    Steps that are all 1 are left out, unless `lists_steps` is set.
 
     Raises:
         Skip: A step is not 1, and Slice has no steps in the operator set.
@@ -56,9 +60,15 @@ def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) ->
                     f"{SLICE_INPUTS_OPSET}, and this is opset {opset}"
                 )
         return [ir.node("Slice", [data], {"starts": starts, "ends": ends, "axes": axes})]
-    lists = [starts, ends, axes] + ([steps] if any(step != 1 for step in steps) else [])
+    lists = [starts, ends, axes] + ([steps] if lists_steps or any(step != 1 for step in steps) else [])
     constants = [build_constant(values) for values in lists]
     return [*constants, ir.node("Slice", [data, *(node.outputs[0] for node in constants)])]
+
+
+def build_gather(data: ir.Value, axis: int, indices: Sequence[int]) -> list[ir.Node]:
+    """Return a Gather of a list of indices, after its constant."""
+    constant = build_constant(indices)
+    return [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
 
 
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:

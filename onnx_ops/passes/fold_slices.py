@@ -73,7 +73,7 @@ class FoldSlicesPass(SlicingPass):
                 self._fold_empty(output)
         if self.changes or not self.analysis.is_current:
             self.analysis.infer()
-        folded = _select_folded(model_nodes(model), self.value_info.constants)
+        folded = select_folded(model_nodes(model), self.value_info.constants)
         for node, opset in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_its_values(node):
                 continue
@@ -86,9 +86,9 @@ class FoldSlicesPass(SlicingPass):
                     node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)]
                 )
             else:
-                self._fold_parameters(node, folded)
+                self.fold_parameters(node, folded)
 
-    def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
+    def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
         """Replace the computed inputs after the data by constants, where their values are known."""
         disagreement = node.meta.get(MARK)
         if disagreement is not None:
@@ -158,7 +158,7 @@ def _read_shape_range(shape: ir.Node, rank: int) -> range:
     return resolve_axis(read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX), 1, rank)
 
 
-def _select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+def select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
     """Return the outputs and the parameters of slicing nodes among `nodes` whose facts are constant."""
     slicing = [node for node in nodes if is_operator(node, *CUTTING)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]

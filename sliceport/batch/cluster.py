@@ -72,10 +72,10 @@ def open_cluster(url: str) -> Runner:
     except Exception as error:  # of the network, of TLS, of another version of distributed
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({reason}).") from None
-    return DaskRunner(client, address)
+    return _DaskRunner(client, address).run
 
 
-class DaskRunner:
+class _DaskRunner:
     """A runner that gives tasks to the workers of a scheduler.
 
     A worker finds out with its first task of a run whether it fits. If not, the task goes to another worker.
@@ -94,11 +94,7 @@ class DaskRunner:
         self._has_fit_worker = False
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Implement `Runner.run`. If the iterator is closed early, models under way are given up, without a result.
-
-        Raises:
-            UsageError: No worker fits, results cannot be read or stored, or the scheduler is lost.
-        """
+        """Do all tasks; see `Runner`."""
         from distributed import as_completed
 
         try:

@@ -12,10 +12,10 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, more, wrap_line
+from sliceport.batch.summary import count_models, more
 from sliceport.commands.outcome import Finding
 from sliceport.errors import UsageError
-from sliceport.report.table import printable, table
+from sliceport.report.table import printable, table, wrap
 
 Key = tuple[str, str, str, str, str]
 """Reason, operator, engine, defect and node, which identify a finding in both runs."""
@@ -118,7 +118,7 @@ class RunComparison:
                 parts.append(_section(title, changes, columns))
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
-                lines = [line for model in models[:MAX_LISTED] for line in wrap_line(f"  {model}", columns)]
+                lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]
                 parts.append("\n".join([f"{title}:", *lines, *more(len(models) - MAX_LISTED)]))
         return "\n\n".join(parts)
 
@@ -142,9 +142,9 @@ def _section(title: str, changes: list[ModelChange], columns: int | None) -> str
     for change in changes[:MAX_LISTED]:
         verdicts = change.after if change.before == change.after else f"{change.before} to {change.after}"
         differs = f"; other {' and '.join(change.differs).replace('_', ' ')}" if change.differs else ""
-        lines += wrap_line(f"  {change.model}: {verdicts}{differs}", columns)
+        lines += wrap(f"  {printable(change.model)}: {verdicts}{differs}", columns)
         for finding in change.findings[:MAX_LISTED]:
-            lines += wrap_line(f"    {describe_finding(finding)}", columns)
+            lines += wrap(f"    {describe_finding(finding)}", columns)
         lines += [f"  {line}" for line in more(len(change.findings) - MAX_LISTED)]
     return "\n".join(lines + more(len(changes) - MAX_LISTED))
 

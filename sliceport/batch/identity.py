@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from sliceport.batch.digests import State, digest_file, read_cached, state_of, write_cached
 from sliceport.batch.file_systems import describe_state
 from sliceport.batch.names import is_url
-from sliceport.batch.remote_models import Copy, download, list_beside, url_beside
+from sliceport.batch.remote_models import download, list_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
 from sliceport.errors import ModelError
@@ -125,7 +124,7 @@ def _recall(url: str) -> Digests | None:
 
 def _download(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
-    copy = _copy(url, folder)
+    copy = download(url, folder)
     digests = _digest_files(copy.path, {})
     names = [name for name in digests if name]
     for name, state in copy.states.items():
@@ -157,14 +156,4 @@ def fetch(location: str, folder: Path) -> str:
     Raises:
         UsageError: The file cannot be read.
     """
-    return _copy(location, folder).path if is_url(location) else location
-
-
-def _copy(url: str, folder: Path) -> Copy:
-    """Copy a model at a URL to a new folder in `folder`.
-
-    Raises:
-        UsageError: The model cannot be read.
-    """
-    folder.mkdir(exist_ok=True)
-    return download(url, Path(tempfile.mkdtemp(dir=folder)))
+    return download(location, folder).path if is_url(location) else location

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sliceport.arguments import quote
 from sliceport.batch.names import WILDCARD, has_wildcards, is_url, with_slashes
 from sliceport.errors import UsageError
 
@@ -176,7 +177,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
     _check_keys(data, ("defaults", "models"))
     models = data.get("models", [])
     if not isinstance(models, list):
-        raise _Mistake(f"'models' must be a list of tables, written [[models]], got {_shorten(models)}")
+        raise _Mistake(f"'models' must be a list of tables, written [[models]], got {quote(models)}")
     yield _DEFAULTS, data.get("defaults", {})
     for i, entry in enumerate(models, 1):
         yield f"entry {i} of [[models]]", entry
@@ -213,15 +214,15 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
     if not isinstance(data, dict):
-        raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {_shorten(data)}")
+        raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {quote(data)}")
     _check_keys(data, keys)
     model = data.get("model", "")
     if "model" in keys and (not isinstance(model, str) or not model or "\0" in model):
-        raise _Mistake(f"'model' must be the name of a model, got {_shorten(model)}")
+        raise _Mistake(f"'model' must be the name of a model, got {quote(model)}")
     tables = {key: data.get(key, {}) for key in _KEYS[1:]}
     for key, table in tables.items():
         if not isinstance(table, dict):
-            raise _Mistake(f"{key!r} must be an object by names of inputs, got {_shorten(table)}")
+            raise _Mistake(f"{key!r} must be an object by names of inputs, got {quote(table)}")
     shapes = {name: _read_shape(name, sizes) for name, sizes in tables["input_shapes"].items()}
     inputs = {name: _read_file(path, name, file) for name, file in tables["input"].items()}
     return Entry(where, model, shapes, inputs)
@@ -230,17 +231,12 @@ def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -
 def _read_shape(name: str, sizes: Any) -> tuple[int, ...]:
     if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_SIZE for size in sizes):
         raise _Mistake(
-            f"the shape of input {name!r} must be a list of integers from 0 up, such as [1, 3], got {_shorten(sizes)}"
+            f"the shape of input {name!r} must be a list of integers from 0 up, such as [1, 3], got {quote(sizes)}"
         )
     return tuple(sizes)
 
 
 def _read_file(path: str, name: str, file: Any) -> str:
     if not isinstance(file, str) or not file or "\0" in file:
-        raise _Mistake(f"the file of input {name!r} must be a name, such as 'x.npy', got {_shorten(file)}")
+        raise _Mistake(f"the file of input {name!r} must be a name, such as 'x.npy', got {quote(file)}")
     return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(path), file))
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"

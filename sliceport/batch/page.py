@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
+from sliceport.batch.result import map_texts
 from sliceport.batch.row import MAX_LISTED, MEANINGS, VERDICTS, Header, Row, reasons_of
 from sliceport.batch.summary import Summary
 from sliceport.report.page import open_template, read_text
@@ -18,6 +20,7 @@ from sliceport.report.table import printable
 
 _CHUNK = 2**18
 """Number of characters of findings and results in one compressed block."""
+_SINCE = ("new", "fixed", "changed", "added", "same")
 
 
 def write_page(
@@ -69,38 +72,52 @@ class _Data:
 
     since: dict[str, list[str]] | None
     summary: Summary = field(default_factory=Summary)
-    _rows: list[str] = field(default_factory=list)
+    _since: Counter[str] = field(default_factory=Counter)
+    _rows: list[tuple[bool, int, str, str]] = field(default_factory=list)
+    """The rows of the table, after what they are sorted by: whether they have nothing new, verdict, model."""
     _starts: list[int] = field(default_factory=list)
     _chunks: list[str] = field(default_factory=list)
     _details: list[str] = field(default_factory=list)
     _size: int = 0
 
     def add(self, row: Row) -> None:
+        at = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        self._rows.append(
-            _json(
-                [
-                    row["model"],
-                    row["verdict"],
-                    reasons_of(row),
-                    *(_names(finding[part] for finding in findings) for part in ("operator", "engine", "defect")),
-                    len(findings),
-                    row["message"],
-                    _names(finding["node"] for finding in findings),
-                    [] if self.since is None else self.since.get(row["model"], ["same"]),
-                ]
-            )
-        )
+        since = [] if self.since is None else self.since.get(row["model"], ["same"])
+        names = (_names(finding[part] for finding in findings) for part in ("operator", "engine", "defect", "node"))
+        *groups, nodes = map_texts([since, reasons_of(row), [row["verdict"]], *names], printable)
+        line = {
+            "at": at,
+            "model": printable(row["model"]),
+            "message": printable(row["message"]),
+            "count": len(findings),
+            "nodes": nodes,
+            "groups": groups,
+        }
+        self._since.update(since)
+        self._rows.append(("new" not in since, VERDICTS.index(row["verdict"]), row["model"], _json(line)))
         if not self._details:
-            self._starts.append(self.summary.models - 1)
+            self._starts.append(at)
         self._details.append(_json(_detail(row)))
         self._size += len(self._details[-1])
         if self._size >= _CHUNK:
             self._close_chunk()
 
     def index(self) -> str:
-        return _pack(f'{{"starts":{_json(self._starts)},"rows":[{",".join(self._rows)}]}}')
+        groups: dict[str, dict[str, int]] = {
+            "Since the earlier run": {word: self._since[word] for word in _SINCE if self._since[word]},
+            "Reason": {},
+            "Verdict": {word: self.summary.verdicts[word] for word in VERDICTS if self.summary.verdicts[word]},
+        }
+        for part, tallies in self.summary.groups():
+            groups[part.capitalize()] = {printable(name): tally.models for name, tally in tallies.items()}
+        titled = [
+            {"title": title, "names": list(models), "most": max(models.values(), default=0)}
+            for title, models in groups.items()
+        ]
+        rows = ",".join(row[-1] for row in sorted(self._rows))
+        return _pack(f'{{"groups":{_json(titled)},"starts":{_json(self._starts)},"rows":[{rows}]}}')
 
     def chunks(self) -> Sequence[str]:
         if self._details:
@@ -117,13 +134,17 @@ def _detail(row: Row) -> dict[str, Any]:
     """Return the details below a row. Numbers of models are text: a browser would round those beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
+    lines = [] if result is None else json.dumps(result, ensure_ascii=False, indent=1).split("\n")
+    facts = {
+        "Key": row["key"],
+        "Input shapes": json.dumps(shapes, ensure_ascii=False) if shapes else "",
+        "Output": row.get("output", ""),
+    }
     return {
-        "key": row["key"],
-        "findings": [[finding[part] for part in parts] for finding in row["findings"]],  # type: ignore[literal-required]
-        "input_shapes": json.dumps(shapes, ensure_ascii=False) if shapes else "",
-        "stderr": row.get("stderr", []),
-        "output": row.get("output", ""),
-        "result": "" if result is None else json.dumps(result, ensure_ascii=False, indent=1),
+        "facts": [[name, printable(value)] for name, value in facts.items() if value],
+        "findings": [[printable(finding[part]) for part in parts] for finding in row["findings"]],  # type: ignore[literal-required]
+        "stderr": "\n".join(map(printable, row.get("stderr", []))),
+        "result": "\n".join(map(printable, lines)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,11 +68,11 @@ class Copy:
 
 
 def download(url: str, folder: Path) -> Copy:
-    """Copy a model, and the other files that its format names, into a folder.
+    """Copy a model, and the other files that its format names, into a new folder.
 
     Args:
         url: The model. Files beside it that are missing are left out.
-        folder: A local folder.
+        folder: The local folder around the new one; it is made if it is missing.
 
     Raises:
         UsageError: The model cannot be read.
@@ -81,15 +82,16 @@ def download(url: str, folder: Path) -> Copy:
     name = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name:
         raise UsageError(f"model '{url}' is not a file.")
-    local = str(folder / name)
+    folder.mkdir(exist_ok=True)
+    local = Path(tempfile.mkdtemp(dir=folder)) / name
     try:
-        states = {"": _download(url, folder / name)}
+        states = {"": _download(url, local)}
     except FileNotFoundError:
         raise UsageError(f"model '{url}' is not there.") from None
-    for beside in list_beside(local):
+    for beside in list_beside(str(local)):
         with suppress(FileNotFoundError):
-            states[beside] = _download(url_beside(url, beside), folder / beside)
-    return Copy(local, states)
+            states[beside] = _download(url_beside(url, beside), local.parent / beside)
+    return Copy(str(local), states)
 
 
 def list_beside(model: str) -> list[str]:

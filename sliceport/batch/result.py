@@ -88,7 +88,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
             hidden = hidden.replace(prefix, "")
         return _ABSOLUTE.sub(_name_existing, hidden)
 
-    hidden = {key: _map_texts(value, hide) for key, value in result.items()}
+    hidden = {key: map_texts(value, hide) for key, value in result.items()}
     if isinstance(line := (result["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
         hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
     return hidden
@@ -125,17 +125,17 @@ def show_path(value: Any, model: str) -> Any:
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text
 
-    return _map_texts(value, show)
+    return map_texts(value, show)
 
 
-def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Copy JSON data with each text and key changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _map_texts(item, change) for key, item in value.items()}
+        return {change(key): map_texts(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_map_texts(item, change) for item in value]
+        return [map_texts(item, change) for item in value]
     return value
 
 

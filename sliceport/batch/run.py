@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from sliceport.batch.names import is_url
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
-from sliceport.batch.runner import LocalRunner, Runner
+from sliceport.batch.runner import Runner, run_locally
 from sliceport.batch.sources import BadSource, expand, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
@@ -84,7 +85,7 @@ def run_batch(
         runner = _choose_runner(batch, scratch)
         journal = Journal(store, header)
         try:
-            with closing(runner.run(job, _tasks(batch, models))) as results:
+            with closing(runner(job, _tasks(batch, models))) as results:
                 done = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
                 _follow(done, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
@@ -178,7 +179,7 @@ def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
 
 def _choose_runner(batch: Batch, scratch: Path) -> Runner:
     if batch.cluster is None:
-        return LocalRunner(_count_jobs(batch), scratch)
+        return partial(run_locally, jobs=_count_jobs(batch), scratch=scratch)
     from sliceport.batch.cluster import open_cluster
 
     return open_cluster(batch.cluster)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, Verdict, reasons_of
-from sliceport.report.table import printable, table
+from sliceport.report.table import printable, table, wrap
 
 _WORDS = {
     "error": "with an error",
@@ -132,7 +131,7 @@ class Summary:
         if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
-                lines += wrap_line(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
+                lines += wrap(printable(f"  {verdict}  {model}" + (f": {message}" if message else "")), columns)
             parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self.attention))))
         return "\n\n".join(parts)
 
@@ -159,19 +158,3 @@ def more(count: int) -> list[str]:
     (['  and 3 more'], [])
     """
     return [f"  and {count:,} more"] * (count > 0)
-
-
-def wrap_line(line: str, columns: int | None) -> list[str]:
-    """Make a line printable and wrap it to the width of the terminal, if there is one."""
-    line = printable(line)
-    if columns is None or len(line) <= columns:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.strip(),
-        max(columns, 20),
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_on_hyphens=False,
-        break_long_words=False,
-    )

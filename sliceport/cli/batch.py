@@ -95,8 +95,8 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
-    with Progress(lists=options.verbose > 0) as shown_progress:
-        finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
+    shown_progress = Progress(lists=options.verbose > 0)
+    finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
         say(unused)
     say(f"wrote {options.output}")
@@ -164,18 +164,16 @@ def _check_names(arguments: dict[str, Any]) -> None:
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
     installed = formats().values()
-    list_choices: dict[str, Callable[[], Iterable[str]]] = {
-        "executor": lambda: [*(each.reference[0] for each in installed), *engines()],
-        "pass": lambda: [name for each in installed for names in each.passes() for name in names],
-        "optimizer": lambda: [name for each in installed for name in each.optimizers],
+    choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
+        "executors": ("executor", lambda: [*(each.reference[0] for each in installed), *engines()]),
+        "passes": ("pass", lambda: [name for each in installed for names in each.passes() for name in names]),
+        "simplify": ("optimizer", lambda: [name for each in installed for name in each.optimizers]),
     }
-    for kind, option in {"executor": "executors", "pass": "passes", "optimizer": "simplify"}.items():
-        names = arguments.get(option) or ()
-        if isinstance(names, bool):
-            continue
-        for name in names:
-            if name not in (choices := list(dict.fromkeys(list_choices[kind]()))):
-                raise unknown_name(kind, name, choices)
+    for option, (kind, list_choices) in choices.items():
+        names = arguments.get(option)
+        for name in names if isinstance(names, list) else ():
+            if name not in (names_allowed := list(dict.fromkeys(list_choices()))):
+                raise unknown_name(kind, name, names_allowed)
 
 
 def _report(options: argparse.Namespace) -> int:

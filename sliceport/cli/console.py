@@ -114,6 +114,21 @@ def _open_closed_descriptors() -> None:
 _lock = threading.Lock()
 _columns = 0
 """Width of the progress line on stderr."""
+_status = ""
+"""The line of `show_status`."""
+
+
+def can_show_status() -> bool:
+    """Return whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def show_status(text: str) -> None:
+    """Show a line on the terminal, in place of activities, until `showing_progress` ends."""
+    global _status  # noqa: PLW0603 - there is one terminal
+    with _lock:
+        _status = text
+        _show(f"sliceport: {text}")
 
 
 def _clear() -> None:
@@ -138,7 +153,8 @@ def _show(text: str) -> None:
 @contextmanager
 def showing_progress() -> Iterator[None]:
     """Show the current activity on a terminal if it takes longer than two seconds."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    global _status  # noqa: PLW0603 - there is one terminal
+    if not can_show_status():
         yield
         return
     begun = time.monotonic()
@@ -150,7 +166,7 @@ def showing_progress() -> Iterator[None]:
         while not ended.wait(wait):
             wait = 0.5
             with _lock:
-                _show(f"sliceport: {current[0]} ({time.monotonic() - begun:.0f} s)")
+                _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - begun:.0f} s)'}")
 
     def listen(activity: str) -> None:
         current[0] = activity
@@ -166,4 +182,5 @@ def showing_progress() -> Iterator[None]:
         if thread.ident is not None:
             thread.join()
         with _lock:
+            _status = ""
             _clear()

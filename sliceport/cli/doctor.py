@@ -19,7 +19,6 @@ from sliceport.report.table import table
 _OPTIONAL = (
     ("shtab", "shtab", "cli"),
     ("rich_argparse", "rich-argparse", "cli"),
-    ("rich", "rich", "batch"),
     ("jinja2", "jinja2", "batch"),
     ("fsspec", "fsspec", "fsspec"),
     ("distributed", "distributed", "dask"),

@@ -121,19 +121,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     """
     work: Work = options.work(options)
     try:
-        return _run(work, options, is_supervised=is_supervised)
+        answer = compute(work, options, is_supervised=is_supervised)
+        if work.output is not None:
+            reason = "" if answer.is_written else ", because the rewritten model computes something else"
+            say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
+        write_pages(answer.files, overwrite=work.overwrite)
     except SliceportError as error:
         if work.form == "json":
             emit(to_text({"schema_version": 1, "error": str(error)}))
         raise
-
-
-def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> bool:
-    answer = compute(work, options, is_supervised=is_supervised)
-    if work.output is not None:
-        reason = "" if answer.is_written else ", because the rewritten model computes something else"
-        say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
-    write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
     return answer.is_clean
 

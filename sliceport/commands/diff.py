@@ -9,8 +9,8 @@ from typing import Any
 from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import (
+    add_input_shapes,
     add_inputs,
-    add_open_shapes,
     list_names,
     parse_open_shapes,
     parse_seconds,
@@ -26,7 +26,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--against", metavar="ENGINE", help="the engine of what is expected, that of B, or a folder of recorded outputs"
     )
-    add_open_shapes(command)
+    add_input_shapes(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
     add_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(

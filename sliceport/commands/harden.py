@@ -8,14 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import VERIFIERS, add_input_shapes, add_inputs, run_options
+from sliceport.commands.options import VERIFIERS, add_input_shapes, add_inputs, parse_names, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
+from sliceport.defects.profiles import FORMS, READINGS
 from sliceport.formats import all_targets, format_of, formats
+from sliceport.hardening import explain
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--target", choices=all_targets(), help="default openvino-cpu for .xml files, else onnxruntime-dml"
+        "--target",
+        choices=all_targets(),
+        metavar="TARGET",
+        help=f"default openvino-cpu for .xml files, else onnxruntime-dml; one of {', '.join(all_targets())}",
+    )
+    forms = "; ".join(f"{name}: {line}" for name, line in FORMS.items())
+    command.add_argument(
+        "--without",
+        metavar="FORMS",
+        help=f"for portable and the targets after it: further forms that the engine lacks, by commas ({forms})",
+    )
+    command.add_argument(
+        "--read-as",
+        choices=READINGS,
+        help="for these targets: the reading of a backward Slice to the greatest integer that counts",
     )
     command.add_argument(
         "--verify",
@@ -28,7 +44,9 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    return {"target": options.target, "verify": options.verify == "" or options.verify or False} | run_options(options)
+    form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
+    verify = options.verify == "" or options.verify or False
+    return {"target": options.target, "verify": verify} | form | run_options(options)
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
@@ -50,7 +68,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
-        for defect in change["defects"]
+        for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
     ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 

@@ -39,26 +39,12 @@ def add_verbose(command: argparse.ArgumentParser, text: str = "print more") -> N
     command.add_argument("-v", "--verbose", action="count", default=0, help=f"{text}; twice: a log on stderr")
 
 
-def add_input_shapes(command: argparse.ArgumentParser) -> None:
-    """Add --input-shapes."""
-    command.add_argument(
-        "--input-shapes",
-        action="append",
-        default=[],
-        metavar="NAME:1,16",
-        help="sizes of inputs whose shape the model leaves open; several may follow one another",
-    )
-
-
-def add_open_shapes(command: argparse.ArgumentParser) -> None:
-    """Add --input-shapes that can also be chosen; see `parse_open_shapes`."""
-    command.add_argument(
-        "--input-shapes",
-        action="append",
-        default=[],
-        metavar="NAME:1,16",
-        help="sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes",
-    )
+def add_input_shapes(
+    command: argparse.ArgumentParser,
+    text: str = "sizes of inputs whose shape the model leaves open; several may follow one another",
+) -> None:
+    """Add --input-shapes with a help text."""
+    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=text)
 
 
 def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None]:

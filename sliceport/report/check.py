@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sliceport.checking import KINDS
 from sliceport.report.page import open_template
-from sliceport.report.table import printable
+from sliceport.report.table import printable, wrap
 from sliceport.shell import join
 from sliceport.wording import count_of
 
 Result = Mapping[str, Any]
 """The name of a model with `CheckReport.to_json()`, or with the `error` that kept it from being checked."""
+LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
+"""The levels of kinds in SARIF and on GitHub."""
 HINT = "sliceport check --engines all MODEL adds what users report of engines that cannot be tried here"
 
 
@@ -132,7 +133,7 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
         if len(results) > 1:
             lines += [*[""] * bool(lines), result["model"]]
         for line in _describe(result, verbose):
-            lines += _wrap(line, columns)
+            lines += wrap(line, columns, hanging=4)
     return "\n".join([*lines, *[HINT] * hint])
 
 
@@ -152,15 +153,6 @@ def _describe(result: Result, verbose: bool) -> Iterator[str]:
     yield summarize(result)
     if verbose:
         yield f"engines: {', '.join(result['engines'])}"
-
-
-def _wrap(line: str, columns: int | None) -> list[str]:
-    if columns is None or len(line) <= columns:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(
-        line, max(columns, 20), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
 
 
 def check_page(results: Sequence[Result]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from sliceport.defects.defect import Defect, Divergence
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.defects.table import defects_of
+from sliceport.report.table import wrap
 
 
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
@@ -22,7 +22,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
         for defect in defects_of(engine):
             (divergence,) = [d for d in defect.divergences if d.engine == engine]
             for line in _describe(defect, divergence, verbose):
-                lines += _wrap(line, columns)
+                lines += wrap(line, columns)
         lines.append("")
     return "\n".join(lines).rstrip("\n")
 
@@ -39,10 +39,3 @@ def _describe(defect: Defect, divergence: Divergence, verbose: bool) -> list[str
         for example in defect.examples_on(divergence.engine)
     ]
     return lines
-
-
-def _wrap(line: str, columns: int | None) -> list[str]:
-    if columns is None:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(line, max(columns, 20), subsequent_indent=indent + "  ", break_on_hyphens=False)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sliceport.report.check import Result, group_findings, summarize
-
-_LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
+from sliceport.report.check import LEVELS, Result, group_findings, summarize
 
 
 def github_text(results: Sequence[Result]) -> str:
@@ -20,7 +18,7 @@ def github_text(results: Sequence[Result]) -> str:
             lines.append(_format_command("error", result["model"], "not checked", result["error"]))
             continue
         for group in group_findings(result):
-            level = "notice" if group.is_reported else _LEVELS[group.kind]
+            level = "notice" if group.is_reported else LEVELS[group.kind]
             title = f"{'reported, not reproduced' if group.is_reported else group.kind}: {group.rule}"
             lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
         lines.append(f"{_escape(result['model'])}: {summarize(result)}")

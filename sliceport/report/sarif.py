@@ -12,11 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from sliceport import __version__
-from sliceport.report.check import Group, Result, group_findings
+from sliceport.report.check import LEVELS, Group, Result, group_findings
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://github.com/sliceport/sliceport"
-_LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 
 
 def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
     return {
         "ruleId": group.rule,
         "ruleIndex": rule,
-        "level": "note" if group.is_reported else _LEVELS[group.kind],
+        "level": "note" if group.is_reported else LEVELS[group.kind],
         "message": {"text": f"{group.op} {node!r}: {_describe(group)}"},
         "locations": [
             {

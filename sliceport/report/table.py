@@ -32,7 +32,8 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
         for i, group in enumerate(_group_by_line(widths, columns)):
             line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
             if i == 0 or line:
-                lines += _wrap("  " * min(i, 1) + line, columns)
+                line = "  " * min(i, 1) + line
+                lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
 
 
@@ -50,12 +51,10 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
     return groups
 
 
-def _wrap(line: str, columns: int | None) -> list[str]:
-    """Break a line whose single cell is wider than the terminal between words."""
+def wrap(line: str, columns: int | None, hanging: int = 2) -> list[str]:
+    """Break a printable line that is wider than the terminal between words; `hanging` indents what follows."""
     if columns is None or display_width(line) <= columns:
         return [line]
-    if not line.strip("- "):
-        return [line[:columns]]
     indent = " " * (len(line) - len(line.lstrip()))
-    options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + "  "}
-    return textwrap.wrap(line.strip(), max(columns, 20), break_on_hyphens=False, break_long_words=False, **options)
+    indents: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + " " * hanging}
+    return textwrap.wrap(line.strip(), max(columns, 20), break_on_hyphens=False, break_long_words=False, **indents)

@@ -133,14 +133,10 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
-    if isinstance(operator, Slice1):
-        return (
-            f" offsets {_format_dims(operator.input_window_offsets)} sizes {_format_dims(operator.input_window_sizes)}"
-            f" strides {_format_dims(operator.input_window_strides)}"
-        )
-    if isinstance(operator, Slice):
-        fields = (("offsets", operator.offsets), ("sizes", operator.sizes), ("strides", operator.strides))
-        return "".join(f" {name} {_format_dims(values)}" for name, values in fields)
+    if isinstance(operator, Slice | Slice1):
+        prefix = "input_window_" if isinstance(operator, Slice1) else ""
+        fields = ("offsets", "sizes", "strides")
+        return "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
     if isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
         return f" axis {operator.axis} into {_format_dims(parts)}"

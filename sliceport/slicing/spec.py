@@ -50,6 +50,35 @@ class AxisSlice(NamedTuple):
         # A stop of -1 before the first element cannot be written as such: an end of -1 means the last element.
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
+    def within(self, size: int) -> AxisSlice:
+        """Return the equal slice whose bounds lie on an axis of `size`, or directly before or behind it.
+
+        One index has step 1, and nothing is `0:0`. Only a backward slice down to index 0 has a negative bound, because
+        -1 is the last index.
+
+        >>> AxisSlice(-1, INT64_MIN, -2).within(5)
+        AxisSlice(start=4, end=-6, step=-2)
+        >>> AxisSlice(1, 2, INT64_MAX).within(5)
+        AxisSlice(start=1, end=2, step=1)
+        """
+        start, end, step = AxisSlice.of(resolve_axis(*self, size))
+        return AxisSlice(start, max(end, -size - 1), step)
+
+    def rows(self, size: int) -> AxisSlice | None:
+        """Return a part of an axis that has `step` elements for each one that this forward slice selects, or None.
+
+        The part is that many rows of `step` elements, and each selected element is at the same place of its row.
+
+        >>> AxisSlice(1, 6, 2).rows(6)
+        AxisSlice(start=0, end=6, step=1)
+        >>> AxisSlice(0, 5, 2).rows(5) is None
+        True
+        """
+        selected = resolve_axis(*self, size)
+        length = len(selected) * self.step
+        first = min(selected.start, size - length)
+        return AxisSlice(first, first + length, 1) if first >= 0 else None
+
     def is_whole(self, size: int | None) -> bool:
         """Whether the slice selects all of an axis in order; for an unknown size (None), of an axis of any size."""
         if size is None:

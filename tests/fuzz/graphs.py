@@ -39,7 +39,10 @@ from onnx_ops.model.nodes import MARK
 from onnx_ops.passes import PASSES, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_portable import harden_portably
 from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM, OPTIMIZERS
+from sliceport.defects.profiles import PROFILES
+from sliceport.hardening import Hardening
 
 from . import drawing
 from .modules import Case
@@ -493,7 +496,7 @@ def check(case: Case) -> str | None:
     seen_before: dict[bytes, tuple[str | None, Outcomes]] = {}  # by ways that came to the same model
     ways = {"default": None, "all": tuple(PASSES), **{name: (name,) for name in case["passes"]}}
     optimizers = [(f"simplify by {name}", (name,)) for name in case.get("optimizers", ()) if _takes(name, before)]
-    for way, names in (*ways.items(), ("harden", None), *optimizers):
+    for way, names in (*ways.items(), ("harden", None), ("portable", None), *optimizers):
         model = from_proto(before)
         is_simplified = way.startswith("simplify")
         try:
@@ -501,6 +504,8 @@ def check(case: Case) -> str | None:
                 model, _ = simplify(model, optimizers=names or ())
             elif way == "harden":
                 harden_for_directml(model)
+            elif way == "portable":
+                _write_portably(model)
             else:
                 rewrite(model) if names is None else rewrite(model, names)
         except Exception as error:
@@ -531,6 +536,10 @@ def check(case: Case) -> str | None:
     return None
 
 
+def _write_portably(model: ir.Model) -> Hardening:
+    return harden_portably(model, PROFILES["portable"], raises_opset=False)[1]
+
+
 def _takes(optimizer: str, proto: onnx.ModelProto) -> bool:
     """Whether an optimizer is installed and takes a model of this operator set."""
     opset = standard_opset({entry.domain: entry.version for entry in proto.opset_import})
@@ -549,13 +558,14 @@ def _second_run(way: str, names: tuple[str, ...] | None, after: onnx.ModelProto)
     """Return a complaint if a second run changes the file that a first one wrote."""
     again = from_proto(after)
     whole = ir.serde.serialize_model(again)
-    if way == "harden":
-        changes = [change for change in harden_for_directml(again).changes if change.replacement is not None]
+    if way in ("harden", "portable"):
+        report = harden_for_directml(again) if way == "harden" else _write_portably(again)
+        changes = [change for change in report.changes if change.replacement is not None]
         if changes:
             return f"{way}: a second run changes {changes[0].op} {changes[0].node!r}"
     else:
-        report = rewrite(again) if names is None else rewrite(again, names)
-        for name, done in report.changes.items():
+        rewriting = rewrite(again) if names is None else rewrite(again, names)
+        for name, done in rewriting.changes.items():
             if done:
                 return f"{way}: a second run changes {done[0].op} {done[0].node!r} by {name}: {done[0].replacement}"
     if ir.serde.serialize_model(again) != whole:

@@ -17,9 +17,10 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_portable import PORTABLE
 from onnx_ops.passes.outcome import Skipped
 
-HARDENING = {kind.__name__: kind for kind in HARDEN_DIRECTML}
+HARDENING = {kind.__name__: kind for kind in (*HARDEN_DIRECTML, *PORTABLE)}
 EXAMPLES = [f"example {i} of {name}" for name, kind in HARDENING.items() for i in range(len(examples(kind)))]
 CASES = [*FIRES, *EXAMPLES]
 

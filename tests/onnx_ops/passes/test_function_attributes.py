@@ -20,6 +20,8 @@ import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_portable import harden_portably
+from sliceport.defects.profiles import PROFILES
 from sliceport.slicing.node import Resolved
 
 CONSTANTS = "z = Constant<value_ints=[0]>()  o = Constant<value_ints=[1]>()  two = Constant<value_ints=[2]>()  "
@@ -62,6 +64,7 @@ WAYS: dict[str, Callable[[ir.Model], object]] = {
     "default": rewrite,
     "all": lambda model: rewrite(model, tuple(PASSES)),
     "harden": harden_for_directml,
+    "portable": partial(harden_portably, profile=PROFILES["portable"], raises_opset=False),
     **{
         name: partial(rewrite, passes=(name,))
         for name in ("fold", "merge", "gather", "concat", "chain", "split", "scalar", "up")

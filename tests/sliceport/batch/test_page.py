@@ -104,29 +104,25 @@ class TestText:
     def test_all_data_are_embedded(self) -> None:
         rows = [*evil_rows(), make_row("last", "crash", result=None)]
         index, details = embedded(render_page(make_header(), rows))
-        assert [line[0] for line in index["rows"]] == [row["model"] for row in rows]
-        assert index["rows"][-1] == [
-            "last",
-            "crash",
-            ["It ended as crash"],
-            [],
-            [],
-            [],
-            0,
-            "It ended as crash.",
-            [],
-            [],
-        ]
-        for row, line, detail in zip(rows[:-1], index["rows"], details, strict=False):
-            name = row["model"]
-            assert line == [name, "finding", [name], [name], [name], [name], 1, name, [name], []]
-            assert detail["findings"] == [[name] * 6]
-            assert json.loads(detail["result"]) == row["result"]
-            assert json.loads(detail["input_shapes"]) == row["input_shapes"]
-            assert (detail["key"], detail["output"], detail["stderr"]) == (row["key"], name, [name])
-        assert details[-1] == {
-            "key": "a1" * 32, "findings": [], "input_shapes": "", "stderr": [], "output": "", "result": "",
+        assert index["rows"][0] == {  # a crash is worse than a finding
+            "at": len(EVIL), "model": "last", "message": "It ended as crash.", "count": 0, "nodes": [],
+            "groups": [[], ["It ended as crash"], ["crash"], [], [], []],
         }  # fmt: skip
+        lines = sorted(index["rows"][1:], key=lambda line: line["at"])
+        for at, (row, line, detail) in enumerate(zip(rows[:-1], lines, details, strict=False)):
+            name = printable(row["model"])
+            assert line == {
+                "at": at, "model": name, "message": name, "count": 1, "nodes": [name],
+                "groups": [[], [name], ["finding"], [name], [name], [name]],
+            }  # fmt: skip
+            assert detail["findings"] == [[name] * 6]
+            result = json.dumps(row["result"], ensure_ascii=False, indent=1).split("\n")
+            assert detail["result"].split("\n") == [printable(part) for part in result]
+            shapes = printable(json.dumps(row["input_shapes"], ensure_ascii=False))
+            key = [["Key", row["key"]]] if row["key"] else []
+            assert detail["facts"] == [*key, ["Input shapes", shapes], ["Output", name]]
+            assert detail["stderr"] == name
+        assert details[-1] == {"facts": [["Key", "a1" * 32]], "findings": [], "stderr": "", "result": ""}
 
     def test_many_rows_make_several_chunks(self) -> None:
         index, details = embedded(render_page(make_header(), make_rows(500)))
@@ -170,7 +166,7 @@ class TestText:
         rows = evil_rows()
         page = render_page(make_header(), rows, compared(rows))
         index, _ = embedded(page)
-        assert [line[-1] for line in index["rows"]] == [["fixed"]] + [["new"]] * (len(rows) - 1)
+        assert [line["groups"][0] for line in index["rows"]] == [["new"]] * (len(rows) - 1) + [["fixed"]]
         assert page.index("Since the earlier run") < page.index('id="filters"')
         assert "10 new, 1 fixed, 0 changed, 0 added, 1 removed, 0 same" in page
         assert "Since the earlier run" not in re.sub("(?s)<script.*?</script>", "", render_page(make_header(), rows))

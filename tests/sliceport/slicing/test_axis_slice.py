@@ -1,9 +1,8 @@
-"""Slices of one axis, composed and joined into a Split: exhaustively at small size."""
+"""Slices of one axis, composed: exhaustively at small size."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,6 @@ from strategies import bounds, steps
 
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, progression, resolve_axis, shift
 from sliceport.slicing.spec import cut_shape
-from sliceport.slicing.tiling import fill_gaps, find_tilings, select_disjoint
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
 SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]
@@ -90,38 +88,3 @@ def test_progressions_are_found_exactly() -> None:
                     assert list(found) == [index % size for index in listed]
                 else:
                     assert found is None
-
-
-def runs_of(size: int) -> list[range]:
-    return [range(start, stop) for start in range(size) for stop in range(start + 1, size + 1)]
-
-
-def test_tilings_and_disjoint_runs_are_the_largest() -> None:
-    size = 4
-    every = runs_of(size)
-    for count in range(6):
-        for chosen in itertools.combinations(every, count):
-            runs = dict(enumerate(chosen))
-            subsets = [s for n in range(count + 1) for s in itertools.combinations(chosen, n) if is_disjoint(s)]
-            most = max(subsets, key=lambda s: (len(s), sum(map(len, s))))
-            found = [runs[i] for i in select_disjoint(runs)]
-            assert is_disjoint(found)
-            assert found == sorted(found, key=lambda run: run.start)
-            assert (len(found), sum(map(len, found))) == (len(most), sum(map(len, most)))
-            tilings = [s for s in subsets if sum(map(len, s)) == size]
-            sets = find_tilings(runs, size)
-            assert bool(sets) == bool(tilings)
-            assert len(sets[0] if sets else ()) == max(map(len, tilings), default=0)
-            assert len({i for tiles in sets for i in tiles}) == sum(map(len, sets))
-            for tiles in sets:
-                assert sum(len(runs[i]) for i in tiles) == size
-                assert fill_gaps([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
-            left = set(chosen) - {runs[i] for tiles in sets for i in tiles}
-            assert not any(left.issuperset(tiling) for tiling in tilings)
-            parts = fill_gaps(found, size)
-            assert [i for part in parts for i in part] == list(range(size))
-            assert all(run in parts for run in found)
-
-
-def is_disjoint(runs: Sequence[range]) -> bool:
-    return len({i for run in runs for i in run}) == sum(map(len, runs))

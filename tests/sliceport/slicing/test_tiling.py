@@ -40,6 +40,7 @@ def test_tilings_cover_the_axis_and_the_first_has_the_most_runs() -> None:
         assert len(set(keys)) == len(keys)
         for tiling in found:
             assert [i for key in tiling for i in runs[key]] == list(range(SIZE))
+            assert fill_gaps([runs[key] for key in tiling], SIZE) == [runs[key] for key in tiling]
         most = max(map(len, tilings(runs.values())), default=0)
         assert (len(found[0]) if found else 0) == most
         left = [run for key, run in runs.items() if key not in keys]
@@ -52,7 +53,9 @@ def test_disjoint_runs_are_the_most_and_of_equal_ones_the_longest() -> None:
         assert all(one.stop <= other.start for one, other in itertools.pairwise(picked))
         best = max((len(each), sum(map(len, each))) for each in disjoint(runs.values()))
         assert (len(picked), sum(map(len, picked))) == best
-        assert [i for run in fill_gaps(picked, SIZE) for i in run] == list(range(SIZE))
+        parts = fill_gaps(picked, SIZE)
+        assert [i for part in parts for i in part] == list(range(SIZE))
+        assert all(run in parts for run in picked)
 
 
 def test_the_part_of_a_range_holds_all_its_indices() -> None:

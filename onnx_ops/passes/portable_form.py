@@ -1,0 +1,335 @@
+"""Replacement of Slices, Splits and Concats by the form of them that every engine takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import prod
+
+import onnx_ir as ir
+
+from onnx_ops.model.contested import CONTESTED_ENDS
+from onnx_ops.model.nodes import (
+    SLICE_INPUTS_OPSET,
+    SLICING,
+    SPLIT_INPUT_OPSET,
+    constant,
+    contested,
+    has_its_values,
+    known_split,
+    node_name,
+    read_int,
+    slice_spec,
+)
+from onnx_ops.model.walk import model_nodes
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.fold_slices import FoldSlicesPass, select_folded
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec
+from onnx_ops.passes.names import derive_name
+from onnx_ops.passes.value_info import Sizes
+from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
+from sliceport.hardening import NOTHING
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, resolve_axis
+
+Entries = dict[int, AxisSlice]
+NOTHING_OF_AN_AXIS = AxisSlice(0, 0, 1)
+_CONCAT_AXIS_OF_OPSET_1 = 1
+
+
+class ConstantBoundsPass(FoldSlicesPass):
+    """Replace computed bounds and part sizes that are the same for all inputs of a model by constants.
+
+    1. They are computed from constants and known shapes, by operators that every engine computes alike.
+
+    Given: y = Slice(x[4], Shape(a[2]), [4])
+    Result: y = Slice(x, [2], [4])
+
+    Skipped: bounds that depend on the inputs of the model.
+    """
+
+    def apply(self, model: ir.Model) -> None:
+        """Rewrite the model; see the class."""
+        folded = select_folded(model_nodes(model), self.value_info.constants)
+        for node, _ in self.analysis.nodes_of(*SLICING):
+            if node.graph is not None and has_its_values(node):
+                self.fold_parameters(node, folded)
+
+
+class PortablePass(NodePass):
+    """A pass that writes nodes in the portable form.
+
+    Attributes:
+        without: Names in `FORMS` that the engine does not take either.
+        read_as: Whose reading of a contested node is kept: `standard`, `onnxruntime`, or None to leave such a node.
+    """
+
+    reveals_shapes = True
+
+    def __init__(self, without: Collection[str] = (), read_as: str | None = None) -> None:
+        super().__init__()
+        self.without = frozenset(without)
+        self.read_as = read_as
+
+
+class PortableSlicePass(PortablePass):
+    """Write a Slice so that an engine has nothing left to infer, to sort or to clamp.
+
+    1. Axes and steps are listed as int64, the axes in order and counted from the front.
+    2. On an axis of known size the start is the first index, and the end is beside the last one: a backward end before
+       index 0 is `-size - 1`. One index has step 1.
+    3. A whole axis is not listed; without any axis left, the Slice is removed.
+    4. Nothing is selected: an empty axis has bounds `0:0`, and every other one `0:n`.
+    5. `without` has `steps` or `negative-steps`: a Reshape divides the axis into rows of as many elements as a step
+       has, and a Slice takes one column; a backward Slice, or one whose last row is too short, becomes a Gather.
+
+    Given: y = Slice(x[4, 6], [-1, 1], [-9, 100], [1, 0], [-2, 1])
+    Result: y = Slice(x, [1, 5], [4, 0], [0, 1], [1, -2])
+
+    Reported and not fixed: a backward Slice to the greatest integer, unless `read_as` says whose reading counts; a step
+    that `without` excludes on an axis of unknown size. Skipped: bounds at run time.
+    """
+
+    op_types = ("Slice",)
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        data = data_of(node)
+        sizes = self.sizes(data)
+        entries = read_slice_by_spec(node, opset, sizes)
+        if contested(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
+            if self.read_as is None:
+                self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
+                return
+            is_reversal = self.read_as == "onnxruntime"
+            entries = {axis: _settle(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
+        entries = normalize(entries, sizes)
+        if not entries:
+            self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
+            return
+        excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
+        if not excluded and _is_written(node, opset, entries):
+            return
+        if excluded:
+            new = self._build_without(excluded, data, entries, opset, node.outputs[0])
+        else:
+            new = build_slice(data, entries, opset, lists_steps=True)
+        if not new:
+            self.report_change(node, None)
+            return
+        self.replace_node(node, new)
+        self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
+
+    def _build_without(
+        self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
+    ) -> list[ir.Node]:
+        """Return nodes that select normal `entries`, but do not step as the excluded ones do; empty if none can."""
+        sizes = self.sizes(data)
+        if sizes is None or any(sizes[axis] is None for axis in excluded):
+            return []
+        rows = {axis: self._find_rows(entry, axis, sizes) for axis, entry in excluded.items()}
+        if "gather" in self.without and None in rows.values():
+            return []
+        chain = _Chain(self, data, sizes, output)
+        whole = AxisSlice(0, INT64_MAX, 1)
+        chain.slice(normalize({**entries, **{axis: row or whole for axis, row in rows.items()}}, sizes), opset)
+        for axis, entry in excluded.items():
+            row = rows[axis]
+            if row is None:
+                size = sizes[axis]
+                assert size is not None
+                chain.gather(axis, resolve_axis(*entry, size))
+            else:
+                chain.take_column(axis, entry.step, entry.start - row.start, opset)
+        return chain.nodes
+
+    def _is_excluded(self, entry: AxisSlice) -> bool:
+        return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
+
+    def _find_rows(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
+        """Return the part of an axis that a Reshape divides into rows, one for each element of a forward slice."""
+        size = sizes[axis]
+        assert size is not None
+        is_reshapable = sizes.count(None) <= 1  # a Reshape infers one size
+        return entry.rows(size) if entry.step > 0 and is_reshapable else None
+
+
+class ContestedSlicePass(PortableSlicePass):
+    """Write a backward Slice to the greatest integer as `read_as` reads it; see `PortableSlicePass`."""
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        if contested(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
+            super().rewrite(node, opset)
+
+
+class _Chain:
+    """Nodes that cut a tensor one after the other.
+
+    Attributes:
+        nodes: The nodes.
+        value: The result so far.
+        sizes: The sizes of the result so far.
+    """
+
+    def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
+        self._owner, self._data, self._output = owner, data, output
+        self.nodes: list[ir.Node] = []
+        self.value = data
+        self.sizes = sizes
+
+    def slice(self, entries: Entries, opset: int) -> None:
+        """Add a Slice, unless it keeps everything."""
+        if entries:
+            counts = {
+                axis: None if (size := self.sizes[axis]) is None else len(resolve_axis(*entry, size))
+                for axis, entry in entries.items()
+            }
+            sizes = tuple([counts.get(axis, size) for axis, size in enumerate(self.sizes)])
+            self._add(build_slice(self.value, entries, opset, lists_steps=True), sizes)
+
+    def gather(self, axis: int, indices: range) -> None:
+        """Add a Gather of an axis."""
+        self._add(build_gather(self.value, axis, indices), self._with_size(axis, len(indices)))
+
+    def take_column(self, axis: int, step: int, column: int, opset: int) -> None:
+        """Add a Reshape of an axis into rows of `step` elements, and a Slice and a Reshape that keep one column."""
+        size = self.sizes[axis]
+        assert size is not None
+        count = size // step
+        result = self._with_size(axis, count)
+        before, after = _product((*self.sizes[:axis], count)), _product(self.sizes[axis + 1 :])
+        self._reshape((before, step, after))
+        self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
+        self._reshape(result)
+
+    def _reshape(self, sizes: Sizes) -> None:
+        shape = build_constant([-1 if size is None else size for size in sizes])
+        self._add([shape, ir.node("Reshape", [self.value, shape.outputs[0]])], sizes)
+
+    def _with_size(self, axis: int, size: int) -> Sizes:
+        return (*self.sizes[:axis], size, *self.sizes[axis + 1 :])
+
+    def _add(self, nodes: list[ir.Node], sizes: Sizes) -> None:
+        self.nodes += nodes
+        self.value, self.sizes = nodes[-1].outputs[0], sizes
+        self._owner.set_value_info(self.value, self._data, sizes, self._output)
+
+
+def _product(sizes: Sizes) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return prod(known) if len(known) == len(sizes) else None
+
+
+def _settle(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
+    """Return a backward slice to the greatest integer with bounds that every engine reads alike.
+
+    Args:
+        entry: The bounds of any axis.
+        is_reversal: Whether the slice continues to index 0, as onnxruntime reads it, or selects nothing.
+    """
+    if entry.step > 0 or entry.end not in CONTESTED_ENDS:
+        return entry
+    return entry._replace(end=INT64_MIN) if is_reversal else NOTHING_OF_AN_AXIS
+
+
+def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
+    """Return the bounds of the axes that are cut, sorted, and as narrow as the sizes are known.
+
+    >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
+    {1: AxisSlice(start=5, end=0, step=-2)}
+    >>> normalize({0: AxisSlice(3, 1, 1), 1: AxisSlice(-1, -9, -2)}, (4, 6))
+    {0: AxisSlice(start=0, end=0, step=1), 1: AxisSlice(start=0, end=3, step=1)}
+    """
+    known = {axis: size for axis in sorted(entries) if sizes is not None and (size := sizes[axis]) is not None}
+    normal = {axis: entries[axis].within(known[axis]) if axis in known else entries[axis] for axis in sorted(entries)}
+    counts = {axis: len(resolve_axis(*normal[axis], size)) for axis, size in known.items()}
+    if NOTHING_OF_AN_AXIS in normal.values() or 0 in (sizes or ()):
+        normal |= {axis: AxisSlice(0, count, 1) for axis, count in counts.items()}
+    return {axis: entry for axis, entry in normal.items() if not entry.is_whole(known.get(axis))}
+
+
+def _is_written(node: ir.Node, opset: int, entries: Entries) -> bool:
+    """Return whether a Slice lists exactly these bounds, as int64."""
+    starts, ends, steps = zip(*entries.values(), strict=True)
+    if opset < SLICE_INPUTS_OPSET:
+        return slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries))
+    dtypes = {
+        tensor.dtype for value in node.inputs[1:] if value is not None and (tensor := constant(value)) is not None
+    }
+    return dtypes == {ir.DataType.INT64} and slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries), steps)
+
+
+class PortableSplitPass(PortablePass):
+    """Write the sizes of a Split's parts, or replace the Split by a Slice for each part that is read.
+
+    1. The sizes and the axis are written out, the axis counted from the front.
+    2. A part is empty, or nothing reads it: each part that is read becomes a Slice, in the form of `PortableSlicePass`.
+    3. There is one part: the Split is removed.
+    4. `without` has `split`: as 2.
+
+    Given: a, b, c = Split(x[6], axis=-1); y = Add(a, Add(b, c))
+    Result: a, b, c = Split(x, [2, 2, 2], axis=0); y = Add(a, Add(b, c))
+
+    Skipped: sizes at run time; equal parts of an axis of unknown size.
+    """
+
+    op_types = ("Split",)
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        data = data_of(node)
+        sizes = self.sizes(data)
+        parts = known_split(node, opset, sizes)  # onnxruntime fails on the contested ones, so the standard counts
+        used = [output for output in node.outputs if is_used(output)]
+        slices: list[ir.Node] = []
+        if len(used) == len(parts.sizes) > 1 and 0 not in parts.sizes and "split" not in self.without:
+            is_listed = len(node.inputs) > 1 if opset >= SPLIT_INPUT_OPSET else "split" in node.attributes
+            if is_listed and "axis" in node.attributes and read_int(node, "axis", 0) == parts.axis:
+                return
+            new = build_split(data, parts.axis, parts.sizes, opset)
+            new[-1].name = node.name
+            self.replace_nodes([node], new, dict(zip(node.outputs, new[-1].outputs, strict=True)))
+            self.report_change(node, "Split")
+            return
+        new = []
+        for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
+            if is_used(output):
+                entries = normalize({parts.axis: AxisSlice(start, stop, 1)}, sizes)
+                part = build_slice(data, entries, opset, lists_steps=True) if entries else [ir.node("Identity", [data])]
+                part[-1].name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
+                new += part
+                slices.append(part[-1])
+        successors = dict(zip(used, (part.outputs[0] for part in slices), strict=True))
+        self.replace_nodes([node], new, successors, slices)
+        self.report_change(node, slices[0].op_type if slices else NOTHING)
+
+
+class PortableConcatPass(PortablePass):
+    """Remove the operands of a Concat that are known to be empty.
+
+    1. The operand has no elements along the axis, and is not the only one.
+
+    Given: y = Concat(x[4], x[4], Slice(x, [2], [2], [0], [1]), axis=0)
+    Result: y = Concat(x, x, axis=0)
+
+    A Concat with one operand left becomes an Identity.
+    """
+
+    op_types = ("Concat",)
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
+        """Rewrite a node that matches; see the class."""
+        axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
+        operands = [value for value in node.inputs if not self._is_empty(value, axis)] or [data_of(node)]
+        if len(operands) == len(node.inputs):
+            return
+        if len(operands) == 1:
+            self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operands[0]}))
+            return
+        self.replace_node(node, [ir.node("Concat", operands, node.attributes)])
+        self.report_change(node, "Concat")
+
+    def _is_empty(self, value: ir.Value | None, axis: int) -> bool:
+        sizes = self.sizes(value)
+        return bool(sizes and sizes[axis % len(sizes)] == 0)

@@ -1,0 +1,81 @@
+"""The forms of slicing nodes that an engine does not take: the profiles of `profiles.toml`, targets of `harden`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sliceport.arguments import read_names
+from sliceport.defects.defect import Evidence
+from sliceport.errors import UsageError, unknown_name
+from sliceport.wording import spell
+
+FORMS: Mapping[str, str] = {
+    "steps": "steps other than 1",
+    "negative-steps": "steps below 0",
+    "split": "Split",
+    "gather": "Gather in the place of a step",
+}
+"""Forms of nodes that an engine may lack, with a line about each."""
+READINGS = ("standard", "onnxruntime")
+"""Readings of a backward Slice to the greatest integer."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The forms that an engine lacks, beside those that the portable form avoids for all engines.
+
+    Attributes:
+        target: The name of the profile in `harden`.
+        engine: The name of the engine in the table of defects; empty if the profile is for all engines.
+        versions: The versions that were run, or those of the reports.
+        evidence: `proved` if `benchmarks/portable.py` runs the engine, or `reported` in threads.
+        without: The forms that the engine lacks, each with the reason.
+        issues: The reports: `owner/repository#number`.
+    """
+
+    target: str
+    engine: str = ""
+    versions: tuple[str, ...] = ()
+    evidence: Evidence = "proved"
+    without: Mapping[str, str] = field(default_factory=dict)
+    issues: tuple[str, ...] = ()
+
+
+def _read_profile(table: Mapping[str, Any]) -> Profile:
+    lists = {key: tuple(table[key]) for key in ("versions", "issues") if key in table}
+    return Profile(**{**table, **lists})
+
+
+PROFILES = {
+    table["target"]: _read_profile(table)
+    for table in tomllib.loads(Path(__file__).with_name("profiles.toml").read_text("utf-8"))["profile"]
+}
+"""The profiles by target; the first one is for all engines."""
+
+
+def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[tuple[str, ...], str | None]:
+    """Check the options of the portable form, and return them.
+
+    Args:
+        target: The target of `harden`.
+        without: Names of forms.
+        read_as: A name of `READINGS`, or None.
+
+    Raises:
+        UsageError: The target does not take these options, or a name is not known.
+    """
+    if target not in PROFILES and (without or read_as is not None):
+        option = spell("without", "--without") if without else spell("read_as", "--read-as")
+        listed = ", ".join(PROFILES)
+        raise UsageError(f"{option} is for the targets {listed}, and the target is {target}.")
+    names = tuple(read_names(without, "without"))
+    for name in names:
+        if name not in FORMS:
+            raise unknown_name("form", name, list(FORMS))
+    if read_as is not None and read_as not in READINGS:
+        raise unknown_name("reading", read_as, list(READINGS))
+    return names, read_as

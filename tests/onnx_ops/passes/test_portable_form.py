@@ -1,0 +1,216 @@
+"""The portable form selects the same on onnxruntime for every size of open axes, and leaves nothing to an engine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+from onnx_models import parse
+from platforms import assert_well_formed
+from running import as_arrays
+from sessions import open_unoptimized, run_unoptimized
+from strategies import shapes, slice_specs
+
+from onnx_ops.model.io import from_proto, to_proto
+from onnx_ops.model.nodes import slice_spec
+from onnx_ops.model.walk import model_nodes
+from onnx_ops.passes.harden_portable import harden_portably
+from onnx_ops.passes.portable_form import normalize
+from sliceport.defects.profiles import PROFILES
+from sliceport.hardening import Hardening
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec
+
+Array = npt.NDArray[Any]
+NEAR = range(-6, 7)
+FAR = (INT64_MIN, 2**31 - 1, INT64_MAX)
+STEPS = (*range(-3, 0), *range(1, 4), INT64_MIN, INT64_MAX)
+ENTRIES = [AxisSlice(*entry) for entry in itertools.product((*NEAR, *FAR), (*NEAR, *FAR), STEPS)]
+WITHOUT = [(), ("negative-steps",), ("steps",), ("steps", "gather")]
+
+
+def portable(
+    proto: onnx.ModelProto, without: Sequence[str] = (), read_as: str | None = None, target: str = "portable"
+) -> tuple[onnx.ModelProto, Hardening]:
+    """Return a model in the portable form, which does not change again, and the report."""
+    model, report = harden_portably(from_proto(proto), PROFILES[target], without, read_as)
+    written = to_proto(model)
+    assert_well_formed(written)
+    _, again = harden_portably(model, PROFILES[target], without, read_as)
+    assert not [change for change in again.changes if change.replacement is not None]
+    return written, report
+
+
+def slices(dims: Sequence[int | str], specs: Sequence[SliceSpec], opset: int = 13) -> onnx.ModelProto:
+    """Return a model of one output for each Slice of an input `x`."""
+    tensors, nodes, outputs = [], [], []
+    for i, spec in enumerate(specs):
+        lists = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+        names = [f"{name}{i}" if values is not None else "" for name, values in lists.items()]
+        tensors += [
+            numpy_helper.from_array(np.array(values, np.int64), name)
+            for name, values in zip(names, lists.values(), strict=True)
+            if values is not None
+        ]
+        nodes.append(helper.make_node("Slice", ["x", *names], [f"y{i}"], f"slice{i}"))
+        outputs.append(
+            helper.make_tensor_value_info(
+                f"y{i}", onnx.TensorProto.FLOAT, [f"y{i}_{axis}" for axis in range(len(dims))]
+            )
+        )
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, dims)
+    graph = helper.make_graph(nodes, "slices", [x], outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def data_of(shape: Sequence[int]) -> Array:
+    return np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.float32).reshape(shape)
+
+
+def assert_same(results: Any, expected: Sequence[Array]) -> None:
+    for i, (got, want) in enumerate(zip(results, expected, strict=True)):
+        assert (got.shape, got.tobytes()) == (want.shape, want.tobytes()), i
+
+
+@pytest.mark.parametrize("size", range(5))
+def test_normal_bounds_select_the_same_and_lie_beside_the_axis(size: int) -> None:
+    data = data_of((size,))
+    for entry in ENTRIES:
+        expected = oracle.onnx_slice(data, [entry.start], [entry.end], [0], [entry.step])
+        normal = normalize({0: entry}, (size,))
+        if not normal:
+            assert expected.tobytes() == data.tobytes()
+            continue
+        start, end, step = normal[0]
+        selected = oracle.onnx_slice(data, [start], [end], [0], [step])
+        assert (selected.shape, selected.tobytes()) == (expected.shape, expected.tobytes()), entry
+        assert 0 <= start <= size
+        assert 0 <= end <= size or (step < 0 and end == -size - 1)
+        assert len(expected) > 1 or step == 1
+        assert expected.size or (start, end) == (0, 0)
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_every_slice_of_an_axis_selects_by_the_standard(size: int, without: Sequence[str]) -> None:
+    specs = [SliceSpec((entry.start,), (entry.end,), (0,), (entry.step,)) for entry in ENTRIES[::7]]
+    data = data_of((size,))
+    written, report = portable(slices([size], specs), without, "standard")
+    kept = {change.node for change in report.changes if change.replacement is None}
+    assert bool(kept) == ("gather" in without and size > 1)  # one element needs no step
+    results = as_arrays(open_unoptimized(written).run(None, {"x": data}))
+    for i, (spec, got) in enumerate(zip(specs, results, strict=True)):
+        if f"slice{i}" not in kept:
+            want = oracle.onnx_slice(data, spec.starts, spec.ends, spec.axes, spec.steps)
+            assert (got.shape, got.tobytes()) == (want.shape, want.tobytes()), spec
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+def test_no_step_is_left_without_steps(without: Sequence[str]) -> None:
+    specs = [SliceSpec((entry.start,), (entry.end,), (0,), (entry.step,)) for entry in ENTRIES[::7]]
+    written, report = portable(slices([5], specs), without, "standard")
+    kept = {change.node for change in report.changes if change.replacement is None}
+    for node in model_nodes(from_proto(written)):
+        if node.op_type == "Slice" and node.name not in kept:
+            steps = slice_spec(node, 13).steps
+            assert steps is not None
+            assert "steps" not in without or set(steps) == {1}
+            assert not without or min(steps) > 0
+
+
+@pytest.mark.parametrize("read_as", [None, "onnxruntime"])
+def test_slices_of_an_open_axis_stay_equal_for_every_size(read_as: str | None) -> None:
+    """onnxruntime runs all of them before and after."""
+    specs = [SliceSpec((entry.start,), (entry.end,), None, (entry.step,)) for entry in ENTRIES[::3]]
+    specs += [SliceSpec((0, entry.start), (9, entry.end), (-1, -2), (2, entry.step)) for entry in ENTRIES[::11]]
+    before = slices(["n", 3], specs)
+    written, _ = portable(before, (), read_as)
+    first, second = open_unoptimized(before), open_unoptimized(written)
+    for size in range(7):
+        data = {"x": data_of((size, 3))}
+        assert_same(second.run(None, data), as_arrays(first.run(None, data)))
+
+
+@st.composite
+def many_slices(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int | str, ...], list[SliceSpec], tuple[str, ...]]:
+    shape = draw(shapes(max_rank=4, max_size=4))
+    dims = tuple(f"d{i}" if draw(st.booleans()) else size for i, size in enumerate(shape))
+    specs = draw(st.lists(slice_specs(shape), min_size=1, max_size=6))
+    return shape, dims, specs, tuple(draw(st.sets(st.sampled_from(("steps", "negative-steps", "gather")))))
+
+
+@settings(deadline=None, max_examples=200)
+@given(many_slices())
+def test_slices_of_many_axes_stay_equal(
+    case: tuple[tuple[int, ...], tuple[int | str, ...], list[SliceSpec], tuple[str, ...]],
+) -> None:
+    shape, dims, specs, without = case
+    before = slices(dims, specs)
+    written, _ = portable(before, without, "onnxruntime")
+    session = open_unoptimized(written)
+    for other in (
+        shape,
+        tuple(size + 1 if isinstance(dim, str) else size for size, dim in zip(shape, dims, strict=True)),
+    ):
+        expected = run_unoptimized(before, data_of(other))
+        if expected is not None:
+            assert_same(session.run(None, {"x": data_of(other)}), expected)
+
+
+def splits(size: int, parts: Sequence[int], read: Sequence[bool], opset: int, axis: int) -> onnx.ModelProto:
+    names = [f"y{i}" if is_read else "" for i, is_read in enumerate(read)]
+    inputs = ["x", "sizes"] if opset >= 13 else ["x"]
+    attributes: dict[str, Any] = {"axis": axis} if opset >= 13 else {"axis": axis, "split": list(parts)}
+    node = helper.make_node(
+        "Split", inputs, [name or f"unread{i}" for i, name in enumerate(names)], "split", **attributes
+    )
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, size])
+    outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, name]) for name in names if name]
+    sizes = [numpy_helper.from_array(np.array(parts, np.int64), "sizes")] * (len(inputs) > 1)
+    graph = helper.make_graph([node], "g", [x], outputs, sizes)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+PARTS = [
+    parts
+    for count in (1, 2, 3)
+    for size in (0, 1, 4)
+    for parts in itertools.product(range(5), repeat=count)
+    if sum(parts) == size
+]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("without", [(), ("split",)])
+def test_every_split_gives_the_same_parts(opset: int, without: Sequence[str]) -> None:
+    for parts in PARTS:
+        for read in itertools.product((True, False), repeat=len(parts)):
+            if not any(read):
+                continue
+            data = data_of((2, sum(parts)))
+            proto = splits(sum(parts), parts, read, opset, -1)
+            written, report = portable(proto, without)
+            assert report.is_complete
+            expected = [part for part, is_read in zip(oracle.onnx_split(data, 1, parts), read, strict=True) if is_read]
+            results = as_arrays(open_unoptimized(written).run(None, {"x": data}))
+            assert_same(results, expected)
+            is_plain = len(parts) > 1 and all(parts) and all(read) and not without
+            assert ("Split" in {node.op_type for node in written.graph.node}) == is_plain
+
+
+def test_sizes_by_num_outputs_are_written_out() -> None:
+    proto = parse("(float[5] x) => (float[a] y, float[b] z, float[c] w) { y, z, w = Split<num_outputs = 3>(x) }")
+    written, report = portable(proto)
+    (split,) = [node for node in written.graph.node if node.op_type == "Split"]
+    assert [attribute.name for attribute in split.attribute] == ["axis"]
+    results = open_unoptimized(written).run(None, {"x": data_of((5,))})
+    assert_same(results, oracle.onnx_split(data_of((5,)), 0, (2, 2, 1)))
+    assert [change.replacement for change in report.changes] == ["Split"]
