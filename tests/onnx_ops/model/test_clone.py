@@ -138,7 +138,9 @@ def test_values_that_nothing_defines_are_refused(is_sorted: bool) -> None:
     model.graph[5].replace_input_with(0, ir.Value(name="nowhere"))
     if not is_sorted:
         turn(model.graph)
-    with pytest.raises(sliceport.ModelError, match=r"node 'first' \(Slice\) reads value 'nowhere', which nothing defines"):
+    with pytest.raises(
+        sliceport.ModelError, match=r"node 'first' \(Slice\) reads value 'nowhere', which nothing defines"
+    ):
         sliceport.lower(model)
 
 
