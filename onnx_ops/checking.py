@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onnx_ops.infer.facts import NO_FACTS
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
@@ -25,10 +26,12 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
+    is_operator,
     is_slicing,
     is_standard,
     known_split,
     node_name,
+    read_elements,
     read_int,
     slice_spec,
 )
@@ -105,7 +108,7 @@ class _Checker:
         """Yield the findings in the order of the model. A node of a function is reported once for all calls."""
         seen: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
-            for defect, kind, detail in self._check(node):
+            for defect, kind, detail in self._check(scope, node):
                 # Inlining gives each copy of a function's node a new name; `written_name` is the one in the function.
                 name = self._view.written_name(node)
                 key = (defect.id, name, detail)
@@ -113,15 +116,57 @@ class _Checker:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 seen.add(key)
 
-    def _check(self, node: NodeView) -> _Findings:
+    def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
         if is_slicing(node):
             yield from self._check_slicing(node)
-        elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
-            shape = node.inputs[1]
-            if shape is not None:
-                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._find_constant_elements)))
+        elif is_standard(node, "Reshape") and len(node.inputs) > 1:
+            data, shape = node.inputs[:2]
+            if data is None or shape is None:
+                return
+            entries = reshape_entries(shape, self._find_constant_elements)
+            yield from _add_reports(reshape_defects(node, entries))
+            if not scope and not read_int(node, "allowzero", 0):  # a branch may not run at that size
+                yield from self._check_reshape(data, entries)
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+
+    def _check_reshape(self, data: ValueView, parts: Sequence[ValueView | int]) -> _Findings:
+        """Find the open sizes for which a Reshape without allowzero fails at 0: it has no size for a -1 beside a 0.
+
+        An entry of 0 copies the size of the data's axis, so an entry that is 0 at run time does, too.
+        """
+        if data.shape is None or -1 not in parts or any(self._may_hold_several(part) for part in parts):
+            return
+        entries = [part if isinstance(part, int) else self._trace_size(part) for part in parts]
+        dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
+        kept = [dim for dim, entry in zip(dims, entries, strict=False) if isinstance(dim, str) and entry in (0, dim)]
+        kept += [entry for entry in entries[len(dims) :] if isinstance(entry, str)]  # copies no axis if it is 0
+        if kept:
+            shape = ", ".join("?" if entry is None else str(entry) for entry in entries)
+            names = " or ".join(dict.fromkeys(kept))
+            yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
+
+    def _may_hold_several(self, part: ValueView | int) -> bool:
+        return not isinstance(part, int) and self._facts.get(part, NO_FACTS).sizes != (1,)
+
+    def _size_of(self, value: ValueView, axis: int) -> int | str | None:
+        """Return the size of an axis, or the name of an open size, or None for another one."""
+        dims = list(value.shape or ())
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else None
+        return dim if isinstance(dim, int) else self._open_axis(value, axis) or None
+
+    def _trace_size(self, entry: ValueView) -> int | str | None:
+        """Return the size that an entry of a shape holds; None unless Shape computes it, alone or with Gather."""
+        node, axis = _skip_keeping(entry), 0
+        if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
+            indices = read_elements(node.inputs[1], 1)
+            if indices is None or not indices.size:
+                return None
+            node, axis = _skip_keeping(node.inputs[0]), int(indices.flat[0])
+        if not is_operator(node, "Shape") or node.inputs[0] is None:
+            return None
+        start = read_int(node, "start", 0)
+        return self._size_of(node.inputs[0], start + axis) if axis >= 0 or not start else None
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)
@@ -219,6 +264,14 @@ def _add_reports(defects: Defects) -> _Findings:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
             yield report, "defect", ""
+
+
+def _skip_keeping(value: ValueView) -> NodeView | None:
+    """Return the node that computes the elements of a value, behind nodes that keep them."""
+    node = value.producer()
+    while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node
 
 
 def _is_at_run_time(node: NodeView, index: int) -> bool:

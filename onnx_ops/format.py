@@ -123,11 +123,14 @@ class ONNX:
 
     def open_graph(self, model: Any) -> OnnxGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        import gc
+
         from onnx_ops.model.io import from_proto
         from onnx_ops.verify.onnx_graph import OnnxGraph
         from onnx_ops.verify.runnable import read_complete_model
 
         proto = read_complete_model(model).proto
+        gc.collect()  # the model that was read has cycles, and its weights
         return OnnxGraph(proto, from_proto(proto))  # which shares the weights, unlike the model that was read
 
     def rewrite(

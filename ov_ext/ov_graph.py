@@ -132,6 +132,8 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
+        for i, result in enumerate(model.get_results()):  # OpenVINO counts them over the whole process
+            result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))
 
     def make_inputs(

@@ -37,6 +37,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         help="what is accepted of computed outputs, or of one; one measure suffices; default: by element type",
     )
     command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
+    help_ = "keep the results of runs there, so that the same command goes on where it ended"
+    command.add_argument("--resume", metavar="DIR", help=help_)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
         "tolerance": dict(map(_parse_tolerance, options.tolerance)),
         "budget": parse_seconds(options.budget, "--budget"),
         "open_sizes": size,
+        "resume": options.resume,
     } | run_options(options)
 
 

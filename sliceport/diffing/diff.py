@@ -21,6 +21,7 @@ from sliceport.diffing.difference import (
     within,
 )
 from sliceport.diffing.graph import Diffable, Graph, find_ancestors
+from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
@@ -57,6 +58,7 @@ def diff(
     open_sizes: int | str | None = None,
     tolerance: Tolerance | Mapping[str, Tolerance] | None = None,
     budget: float | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> DiffReport:
     """Run a model on two engines, or two models, and compare the outputs; find the first node that differs.
 
@@ -76,6 +78,7 @@ def diff(
             stands for the others; None for the default of each type. Outputs of nodes that only move elements are
             exact.
         budget: Seconds for the search; None for no limit.
+        resume: A folder that keeps the results of runs, so that a later call with it continues this one.
 
     Raises:
         UsageError: An option does not fit.
@@ -91,8 +94,9 @@ def diff(
     folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if folder is None:
         shapes |= _choose_open_shapes(model, shapes, open_sizes)
-    sides = _read_engines(first, second, on, against, spent, is_recorded=folder is not None)
-    good, bad = sides if other is not None else reversed(sides)
+    sides = _read_engines(first, second, on, against, is_recorded=folder is not None)
+    kept = None if resume is None else open_kept_runs(resume)
+    good, bad = (replace(side, budget=spent, kept=kept) for side in (sides if other is not None else sides[::-1]))
     tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
     for name in tolerances.keys() - {"", *second.outputs}:
         raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
@@ -142,7 +146,7 @@ def open_graph(model: Any) -> Graph:
 
 
 def _read_engines(
-    first: Graph, second: Graph, on: str | None, against: str | None, budget: Budget, *, is_recorded: bool
+    first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
 ) -> tuple[Side, Side]:
     """Return the engines `on` and `against`; see `diff` for their defaults."""
     option, is_pair = spell("on", "--on"), first is not second
@@ -153,8 +157,8 @@ def _read_engines(
         is_same = is_pair and on is not None and first.format == second.format
         against = on if is_same else DEFAULT_AGAINST.get(second.format, "")
     sides = (
-        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option, budget),
-        read_side(against or "", second.format, spell("against", "--against"), budget),
+        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
+        read_side(against or "", second.format, spell("against", "--against")),
     )
     if not is_pair and not is_recorded and str(sides[0]) == str(sides[1]):
         raise UsageError(f"there is nothing to compare: both engines are {str(sides[0])!r}.")
@@ -308,9 +312,10 @@ class _Comparison:
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
+        afresh = replace(self, good=replace(self.good, kept=None), bad=replace(self.bad, kept=None))
         for side, result, repeated in (
-            (self.bad, run.got, self._run_second(run.inputs)),
-            (self.good, run.expected, self._run_first(run.inputs)),
+            (self.bad, run.got, afresh._run_second(run.inputs)),
+            (self.good, run.expected, afresh._run_first(run.inputs)),
         ):
             if isinstance(result, Failure):
                 is_steady = isinstance(repeated, Failure) and repeated.is_like(result)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sliceport.diffing.difference import Failure
+from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
@@ -73,11 +74,13 @@ class Side:
         engine: The engine.
         options: Its options.
         budget: The budget that its runs count on.
+        kept: The results of earlier runs; None to run everything.
     """
 
     engine: ModelEngine
     options: Mapping[str, str]
     budget: Budget = field(default_factory=Budget)
+    kept: KeptRuns | None = None
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
@@ -89,13 +92,30 @@ class Side:
         return f"{self} {self.engine.version()}"
 
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
-        """Run a model.
+        """Run a model and return its outputs by name.
 
         Raises:
             RunFailed: The engine refuses the model, fails or crashes.
             BudgetSpent: The time is over.
             MissingExtra: A package is not installed.
         """
+        result = self.try_run(model, inputs)
+        if isinstance(result, Failure):
+            raise RunFailed(result)
+        return dict(result)
+
+    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Run a model, unless its result is kept, and return its outputs or the failure of the run; see `run`."""
+        if self.kept is None:
+            return self._run(model, inputs)
+        place = self.kept.place(self.title, model, inputs)
+        result = self.kept.read(place)
+        if result is None:
+            result = self._run(model, inputs)
+            self.kept.write(place, result)
+        return result
+
+    def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
         timeout = self.budget.left()
         self.budget.runs += 1
         try:
@@ -110,22 +130,14 @@ class Side:
             self.budget.left()
             raise BudgetSpent("a run took longer than the time that was left") from None
         except supervisor.ChildDied as error:
-            raise RunFailed(Failure("crash", "", f"its process {error}")) from None
+            return Failure("crash", "", f"its process {error}")
         except MemoryError:
-            raise RunFailed(Failure("memory", "", "it takes more memory than there is")) from None
+            return Failure("memory", "", "it takes more memory than there is")
         except SliceportError as error:
-            raise RunFailed(Failure("error", "", shorten(str(error)).rstrip("."))) from None
+            return Failure("error", "", shorten(str(error)).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything
-            message = f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}"
-            raise RunFailed(Failure("error", "", message)) from None
+            return Failure("error", "", f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}")
         return outputs
-
-    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model and return its outputs, or the failure of the run; see `run`."""
-        try:
-            return self.run(model, inputs)
-        except RunFailed as failed:
-            return failed.failure
 
 
 def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
@@ -133,14 +145,13 @@ def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Map
     return model_engines()[name].run_model(model, inputs, options)
 
 
-def read_side(text: str, format_name: str, option: str, budget: Budget) -> Side:
+def read_side(text: str, format_name: str, option: str) -> Side:
     """Return the engine that a text names, as in `onnxruntime-cpu:level=basic`.
 
     Args:
         text: The name, and after a colon options separated by commas.
         format_name: The format of the model that it runs.
         option: The option of the caller, for messages.
-        budget: The budget of its runs.
 
     Raises:
         UsageError: The engine or the option is unknown, or the engine does not run models of the format.
@@ -154,4 +165,4 @@ def read_side(text: str, format_name: str, option: str, budget: Budget) -> Side:
         if key not in engines[name].options or not value:
             known = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
             raise UsageError(f"{option}: {name!r} has no option {f'{key}={value}'!r}; its options are: {known}.")
-    return Side(engines[name], options, budget)
+    return Side(engines[name], options)

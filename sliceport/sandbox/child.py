@@ -79,7 +79,8 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
             gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
-            write_message(answers, _answer(request[1]))
+            call, request = pickle.loads(request[1]), None  # noqa: S301 - from the supervisor; a model may be large
+            write_message(answers, _answer(*call))
             gc.enable()
 
 
@@ -99,8 +100,7 @@ def redirect_standard_streams(log: int) -> None:
     os.dup2(log, 2)
 
 
-def _answer(request: bytes) -> bytes:
-    module, name, args, memory, is_isolated = pickle.loads(request)  # noqa: S301 - from the supervisor
+def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, is_isolated: bool) -> bytes:
     this_process.memory, this_process.is_isolated = memory, is_isolated
     try:
         function: Any = importlib.import_module(module)

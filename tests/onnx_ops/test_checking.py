@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import conftest
+import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 from onnx import parser
 from onnx_models import parse, save
 
 import sliceport
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.read import read_any
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.checking import CheckReport
 from sliceport.defects.cases import OnnxCase
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.table import DEFECTS
+from sliceport.defects.validity import FAILS_AT_ZERO
+from sliceport.diffing.verify import first_that_runs
+from sliceport.errors import ModelError
 
 MODELS = sorted(conftest.MODELS.glob("*.onnx"))
 FLIP = "<int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, int64[1] t = {-1}>"
@@ -60,6 +70,11 @@ def test_each_case_of_the_table_is_found(graph: str, opset: int, shape: object, 
          "{ d = Shape<end = 1>(x)  y = Slice(x, s, d, z) }", 15),
         ("(float[4] x) => (float[a, b] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }", 14),
         ("(float[4] x) => (float[a, b] y) <int64[2] s = {2, 2}> { y = Reshape<allowzero = 1>(x, s) }", 14),
+        ("(float[n,4] x) => (float[a,b] y) <int64[2] s = {-1, 4}> { y = Reshape(x, s) }", 13),
+        ("(float[n,4] x) => (float[a,b] y) { y = Flatten(x) }", 13),
+        ("(bool c, float[n,4] x) => (float[a,b] y) <int64[2] s = {0, -1}> { y = If(c) <"
+         "then_branch = t () => (float[a,b] p) { p = Reshape(x, s) }, else_branch = e () => (float[a,b] q) "
+         "{ q = Identity(x) }> }", 18),
         ("(float[2,2,2,2] x) => (float[2,2,2,2] y) { y = MatMul(x, x) }", 13),
         ("(float[4] x) => (float[2] y) { a, b = Split(x)  s = Tanh(b)  y = Mul(a, s) }", 13),
     ],
@@ -84,10 +99,54 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
         ("(float[4] x, int64[1] t) => (float[n] y) <int64[1] z = {0}, int64[1] f = {4}> "
          "{ y = Slice(x, z, f, z, t) }", 13,
          "step-at-run-time y: its steps come from 't'"),
+        ("(float[n,m,4] x) => (float[a,b,c] y) <int64[3] s = {0, 0, -1}> { y = Reshape(x, s) }", 13,
+         "a-reshape-that-fails-at-size-0 y: shape=[0, 0, -1] fails where 'n' or 'm' is 0"),
     ],
 )  # fmt: skip
 def test_what_holds_for_some_sizes_only_is_fragile(graph: str, opset: int, finding: str) -> None:
     assert described(sliceport.check(parse(graph, opset))) == [f"fragile {finding}"]
+
+
+DIMS = (("n", 4), (2, "n", 2), ("n", 2, "n"))
+ENTRIES = (-1, 0, 2, 4, "n")
+SIZED = "d = Shape(v)  g = Gather(d, at)  n = Unsqueeze(g, zero)"
+
+
+def runs(model: onnx.ModelProto, shape: Sequence[int]) -> bool:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session.run(None, {"v": np.zeros(shape, np.float32)})
+    except Exception:  # onnxruntime has its own classes of errors
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dims", DIMS, ids=str)
+def test_reshape_that_fails_at_size_0_alone_is_fragile(dims: tuple[int | str, ...]) -> None:
+    """Compare with onnxruntime for every shape with a -1; an entry may be the open size, by Shape and Gather."""
+    counts = Counter[bool]()
+    for length in (1, 2, 3):
+        for entries in product(ENTRIES, repeat=length):
+            if entries.count(-1) != 1:
+                continue
+            parts = ", ".join("n" if entry == "n" else f"c{i}" for i, entry in enumerate(entries))
+            constants = "".join(f", int64[1] c{i} = {{{entry}}}" for i, entry in enumerate(entries) if entry != "n")
+            listed = ", ".join(map(str, dims))
+            model = parse(
+                f"(float[{listed}] v) => (w) <int64 at = {{{dims.index('n')}}}, int64[1] zero = {{0}}{constants}> "
+                f"{{ {SIZED}  s = Concat<axis = 0>({parts})  w = Reshape(v, s) }}",
+                13,
+            )
+            shapes = [[size if dim == "n" else dim for dim in dims] for size in (0, 1, 2, 4, 8)]
+            fails_at_zero, *others = (not runs(model, [int(size) for size in shape]) for shape in shapes)
+            is_fragile = bool(described(sliceport.check(model)))
+            assert is_fragile <= fails_at_zero
+            if not all(others):
+                assert is_fragile == fails_at_zero, entries
+            counts[is_fragile] += 1
+    assert min(counts.values()) > 10
 
 
 def test_a_parameter_of_rank_2_that_is_computed_is_invalid() -> None:
@@ -135,7 +194,17 @@ def test_check_and_harden_name_the_same_nodes(path: Path) -> None:
     checked = Counter((one.op, one.defect.id) for one in report.findings if one.kind == "defect")
     changes = harden_for_directml(from_proto(onnx.load(path))).changes
     assert checked == Counter((change.op, defect.id) for change in changes for defect in change.defects)
-    assert {one.kind for one in report.findings} <= {"defect"}
+    fragile = {one.defect for one in report.findings if one.kind != "defect"}
+    assert fragile == ({FAILS_AT_ZERO} if path.stem == "ts_esm_dyn_12" else set())
+
+
+def test_export_that_is_fragile_at_size_0_fails_there() -> None:
+    runnable, side = prepare_to_run(read_any(conftest.MODELS / "ts_esm_dyn_12.onnx")), onnxruntime_cpu.side()
+    (name,) = runnable.inputs
+    first_that_runs(runnable, side, {name: (1, 1)}, {}, 0)
+    for shape in ((0, 5), (2, 0)):
+        with pytest.raises(ModelError, match="ReshapeHelper"):
+            first_that_runs(runnable, side, {name: shape}, {}, 0)
 
 
 GOOD_ANSWERS = {

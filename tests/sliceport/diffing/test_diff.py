@@ -506,3 +506,43 @@ def test_ir_outputs_that_are_one_value_or_a_constant_are_compared(tmp_path: Path
     report = diff(model, on="openvino-cpu")
     assert report.is_equal
     assert len(report.outputs) == 3
+
+
+def test_search_goes_on_where_it_ended(differ: Differ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    steps = [f"[n{i}] v{i + 1} = Add (v{i}, one)" for i in range(100)]
+    graph = f"(float[2] v0) => (v100) <float one = {{1.0}}> {{ {' '.join(steps)} }}"
+    whole = differ(graph, swap("n70", "Sub")).runs
+
+    def left(budget: side.Budget) -> float | None:
+        if budget.runs > 12:
+            raise side.BudgetSpent("the search was ended after 1 s")
+        return None
+
+    reports = []
+    with monkeypatch.context() as patch:
+        patch.setattr(side.Budget, "left", left)
+        reports += [differ(graph, swap("n70", "Sub"), resume=tmp_path / "runs") for _ in range(2)]
+    (tmp_path / "runs" / "x.part").write_bytes(b"PK")
+    reports += [differ(graph, swap("n70", "Sub"), resume=tmp_path / "runs") for _ in range(2)]
+    assert [report.part is not None and len(report.part.case.nodes) for report in reports][2:] == [1, 1]
+    assert reports[2].runs < whole - 12
+    assert reports[3].runs <= 4  # whether the outputs are the same in each run is always tried
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file' cannot be made"):
+        differ(graph, swap("n70", "Sub"), resume=tmp_path / "file")
+
+
+def test_runs_of_ir_are_kept(models: Path, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    first, second = (diff(models / "rule_new_axis.xml", on="openvino-cpu", resume=tmp_path / "runs") for _ in range(2))
+    assert second.runs <= 2 < first.runs
+    assert second.outputs == first.outputs
+
+
+def test_kept_outputs_are_the_same(differ: Differ, tmp_path: Path) -> None:
+    graph = """(bfloat16[2] x, string[1] s, int8[0,3] e) => (y, t, f, "a/b.npy") {
+        y = Identity (x)  t = Identity (s)  f = Neg (e)  "a/b.npy" = Shape (x) }"""
+    for graph_ in (graph, graph.replace(", t", "").replace("t = Identity (s)", "")):
+        reports = [differ(graph_, lambda _: None, resume=tmp_path / "runs") for _ in range(2)]
+        assert reports[0].outputs == reports[1].outputs
+        assert reports[1].is_equal

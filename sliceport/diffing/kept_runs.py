@@ -1,0 +1,80 @@
+"""Results of runs that are kept in a folder, so that a search that was interrupted goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import numpy as np
+
+from sliceport.diffing.difference import Failure
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.errors import UsageError
+
+
+@dataclass(frozen=True)
+class KeptRuns:
+    """A folder with one file for each run, named by a hash of the engine, the model and the inputs."""
+
+    folder: Path
+
+    def place(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
+        """Return the file of a run, which may not exist."""
+        digest = hashlib.blake2b(repr((engine, model.inputs, model.outputs)).encode(), digest_size=16)
+        arrays = [part for name in sorted(inputs) for part in (name.encode(), *_describe(inputs[name]))]
+        for part in (model.data, model.weights, *arrays):
+            digest.update(hashlib.blake2b(part).digest())
+        return self.folder / f"{digest.hexdigest()}.npz"
+
+    def read(self, place: Path) -> Mapping[str, Value] | Failure | None:
+        """Return the result of a run; None if it is not kept."""
+        try:
+            with np.load(place, allow_pickle=False) as file:
+                arrays = {key.partition(" "): file[key] for key in file.files}
+                if ("failure", "", "") in arrays:
+                    return Failure(*arrays["failure", "", ""].tolist())
+                return {name: array.view(np.dtype(kind)) for (kind, _, name), array in arrays.items()}
+        except (OSError, ValueError, zipfile.BadZipFile):
+            return None
+
+    def write(self, place: Path, result: Mapping[str, Value] | Failure) -> None:
+        """Keep the result of a run, unless an output is not an array of numbers or booleans."""
+        arrays: dict[str, Any] = {}
+        if isinstance(result, Failure):
+            if result.kind == "memory":  # the machine is to blame
+                return
+            arrays["failure"] = np.array(astuple(result))
+        else:
+            for name, array in result.items():
+                if not isinstance(array, np.ndarray) or array.dtype == object:
+                    return
+                arrays[f"{array.dtype.name} {name}"] = array
+        with suppress(OSError):
+            with NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
+                np.savez(file, **arrays)
+            os.replace(file.name, place)  # another process may keep the same run at once
+
+
+def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
+    """Return the kept runs of a folder, which is made if it does not exist.
+
+    Raises:
+        UsageError: The folder cannot be made.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"folder '{os.fspath(folder)}' cannot be made ({error.strerror}).") from None
+    return KeptRuns(Path(folder))
+
+
+def _describe(array: Any) -> tuple[bytes, bytes]:
+    data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return repr((array.dtype.name, array.shape)).encode(), data
