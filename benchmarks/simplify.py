@@ -4,7 +4,7 @@ On the models of `rewrite.py`. For each tool: all nodes and slicing nodes that a
 of an inference on onnxruntime's CPU provider with all its optimisations, best of many in turn, as a ratio to that of
 the model as it was exported; and `!` where an output of ten inputs is not what it was, bit for bit, without
 optimisation. With `--open`, the sizes of inputs that the exports leave open stay open, and are also 0 and 1 in the ten
-inputs. The last lines name each model of which onnxscript or OnnxSlim leaves fewer nodes that compute the same bits.
+inputs. The last lines name the models that onnxscript or OnnxSlim leaves with fewer nodes, if these are bit-equal.
 
     pip install --group benchmarks
     python benchmarks/simplify.py [--seconds 2] [--trained] [--open] [NAME ...]
