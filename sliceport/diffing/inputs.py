@@ -35,7 +35,7 @@ class DeclaredInput:
 
     Attributes:
         name: Its name.
-        dtype: Its element type in NumPy or ml_dtypes, objects for strings; None if there is none.
+        dtype: Its element type in NumPy or ml_dtypes, objects for strings; None if NumPy lacks it.
         dims: Its sizes: a number, or a symbol or None for an open one; None for an open rank.
         most: The exclusive upper bound of random integers.
     """
