@@ -408,7 +408,7 @@ def test_each_differing_output_is_searched(differ: Differ) -> None:
 
     report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
     assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
-    assert [part.shared for part in report.parts] == [("v",), ()]
+    assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
 
 
 def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path
         differ(graph, swap("a", "Relu")),
         compare_models(graph, graph.replace("Exp", "Relu"), tmp_path),
     ):
-        assert [(part.case.culprit.name, part.shared) for part in report.parts] == [("a", ("a",))]
+        assert [(part.case.culprit.name, part.explained) for part in report.parts] == [("a", ("u", "a"))]
 
 
 def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
@@ -433,7 +433,7 @@ def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None
     second = OUTPUTS.replace("Exp", "Relu").replace("Sin", "Cos")
     report = compare_models(OUTPUTS, second, tmp_path)
     assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
-    assert [part.shared for part in report.parts] == [("v",), ()]
+    assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
     write(report, tmp_path / "out")
     for folder in (tmp_path / "out", tmp_path / "out" / "2"):
         done = subprocess.run([sys.executable, "run.py"], check=False, cwd=folder, capture_output=True, text=True)
