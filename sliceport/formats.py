@@ -14,6 +14,7 @@ from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
+    from sliceport.diffing.verify import Verification
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
@@ -50,19 +51,6 @@ class Changes(Protocol):
         ...
 
 
-class Verified(Protocol):
-    """The result of running a model before and after a change."""
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether the changed model computes the same."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
-        ...
-
-
 @dataclass(frozen=True)
 class Result:
     """The result of rewriting or hardening a model.
@@ -74,7 +62,7 @@ class Result:
     """
 
     changes: Changes
-    verification: Verified | None = None
+    verification: Verification | None = None
     model: Any = None
 
     @property

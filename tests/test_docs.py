@@ -1,4 +1,4 @@
-"""The pages in docs/: their blocks run, they name what there is, and nothing is said twice."""
+"""The README and the pages in docs/: their blocks run, they name what there is, and nothing is said twice."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pages import ROOT, VALUE, examples, make_clone, pages, python_blocks, read,
 from sliceport.cli.main import make_parser
 
 PAGES = [name for name in pages() if name != "README.md"]
-PYTHON = [(name, i) for name in PAGES for i in range(len(python_blocks(name)))]
-EXAMPLES = [(name, i) for name in PAGES for i in range(len(examples(name)))]
+PYTHON = [(name, i) for name in pages() for i in range(len(python_blocks(name)))]
+EXAMPLES = [(name, i) for name in pages() for i in range(len(examples(name)))]
 PROSE = [*pages(), *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
 
 
@@ -27,9 +27,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (12, 10)
+    assert (len(PYTHON), len(EXAMPLES)) == (14, 13)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
-    assert len(values) == 7
+    assert len(values) == 9
 
 
 @pytest.mark.parametrize(("name", "number"), PYTHON)

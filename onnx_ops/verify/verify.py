@@ -17,6 +17,7 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.difference import tolerance_of
 from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier, verify_or_refuse
 
 Array = npt.NDArray[Any]
@@ -100,9 +101,7 @@ def verify_rewriting(
     verifier.notes.extend(others.notes)
     if others.outputs is not None:
         runs.insert(1, InputRun(others.inputs, others.outputs, others.label))
-    return verifier.compare(
-        runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, may_round=True))
-    )
+    return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:

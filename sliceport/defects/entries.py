@@ -10,34 +10,51 @@ entries share. A divergence has the versions of its engine in `VERSIONS` unless 
     { fails = "a part of the message" }
     { unwritten = [] }                       # or the shape of the first output, if it is wrong
     { ends_by_signal = 11 }
+    { bits = [0x7C01] }                      # the bits of the elements of the output
+    { accepts = true }                       # an operator that is created
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sliceport.defects.cases import LIMITS, OnnxCase, OpenVINOCase
-from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Outcome, Unwritten, gives
+from sliceport.defects.defect import (
+    Accepts,
+    Bits,
+    Case,
+    Defect,
+    Divergence,
+    EndsProcess,
+    Example,
+    Fails,
+    Outcome,
+    Unwritten,
+    gives,
+)
 from sliceport.defects.engines import VERSIONS
 
 _NUMBERS = {name: value for value, name in LIMITS.items()} | {"UINT64_MAX": 2**64 - 1}
 
 
-def read_entries(name: str) -> dict[str, Defect]:
-    """Return the entries of the file `name`.toml by their ids."""
+def _make_case(**case: Any) -> Case:
+    return OnnxCase(**case) if "graph" in case else OpenVINOCase.of(**case)
+
+
+def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict[str, Defect]:
+    """Return the entries of the file `name`.toml by their ids; `make_case` builds a case of its attributes."""
     data = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
-    return {entry["id"]: _read_entry(data.get("defaults", {}) | entry) for entry in data["defect"]}
-
-
-def _read_entry(entry: Mapping[str, Any]) -> Defect:
-    parts = {
-        "divergences": tuple(map(_read_divergence, entry["divergences"])),
-        "examples": tuple(map(_read_example, entry["examples"])),
-    }
-    return Defect(**{**entry, **parts})
+    entries = {}
+    for entry in data["defect"]:
+        parts = {
+            "divergences": tuple(map(_read_divergence, entry["divergences"])),
+            "examples": tuple(_read_example(example, make_case) for example in entry["examples"]),
+        }
+        entries[entry["id"]] = Defect(**data.get("defaults", {}) | entry | parts)
+    return entries
 
 
 def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
@@ -45,12 +62,10 @@ def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
     return Divergence(**{"versions": versions} | {key: _read_value(value) for key, value in divergence.items()})
 
 
-def _read_example(example: Mapping[str, Any]) -> Example:
+def _read_example(example: Mapping[str, Any], make_case: Callable[..., Case]) -> Example:
     case = {key: _read_value(value) for key, value in example.items() if key not in ("right", "seen")}
     seen = {engine: _read_outcome(outcome) for engine, outcome in example.get("seen", {}).items()}
-    return Example(
-        OnnxCase(**case) if "graph" in case else OpenVINOCase.of(**case), _read_outcome(example["right"]), seen
-    )
+    return Example(make_case(**case), _read_outcome(example["right"]), seen)
 
 
 def _read_value(value: Any) -> Any:
@@ -70,4 +85,8 @@ def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
             return Unwritten(tuple(shape) or None)
         case {"ends_by_signal": signal}:
             return EndsProcess(signal)
+        case {"bits": bits}:
+            return Bits(tuple(bits))
+        case {"accepts": True}:
+            return Accepts()
     raise ValueError(f"{outcome} is not an outcome")

@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sliceport.diffing.difference import EXACT, compare_outputs
+from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import ModelToRun
+from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 from sliceport.errors import ModelError, SliceportError, UsageError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-ATTEMPTS = 4
 Result = TypeVar("Result")
 _SEEDS = 3
 _SMALL_PRIMES = 3, 5
@@ -103,14 +103,14 @@ class Trial:
         place: The end of a sentence about it, such as `on openvino-cpu`.
         after: The engine of the model after.
         before: The engine of the model before; None for the reference, whose outputs the runs have.
-        may_round: Whether the engines may round differently, so that computed outputs are compared by the tolerance of
-            their type; otherwise all outputs must be equal bit for bit.
+        tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
+            round differently; None if all outputs must be equal bit for bit.
     """
 
     place: str
     after: Side
     before: Side | None = None
-    may_round: bool = False
+    tolerance_of: Callable[[Value], Tolerance] | None = None
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,10 @@ class Verifier:
         absent = [name for name in self.before.outputs if name not in expected or name not in got]
         if absent:
             raise NotVerified(f"{place} an engine does not return values of the type of {list_names(absent)}.")
-        is_exact = {name: not trial.may_round or name in self.moved for name in expected}
-        tolerances = {name: EXACT if exact else None for name, exact in is_exact.items()}
+        tolerances = {
+            name: EXACT if trial.tolerance_of is None or name in self.moved else trial.tolerance_of(value)
+            for name, value in expected.items()
+        }
         differences = []
         for output in compare_outputs(got, expected, tolerances):
             if output.status == "different":

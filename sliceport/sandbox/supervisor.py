@@ -137,14 +137,10 @@ def call(
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
     request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated))
-    if forks or log is not None:
-        child = ChildProcess(forks=forks and _can_fork(), log=log)
-        try:
-            is_error, value = child.call(request, timeout)
-        finally:
-            child.close()
-    else:
-        is_error, value = _call_warm(request, timeout)
+    is_alone = forks or log is not None
+    lease = contextlib.closing(ChildProcess(forks=forks and _can_fork(), log=log)) if is_alone else _pool.borrow()
+    with lease as child:
+        is_error, value = child.call(request, timeout)
     if is_error:
         raise value
     return value
@@ -153,11 +149,6 @@ def call(
 def _can_fork() -> bool:
     """Return whether a fork is safe: libraries of macOS do not survive one, nor do locks that other threads hold."""
     return sys.platform not in ("win32", "darwin") and threading.active_count() == 1
-
-
-def _call_warm(request: bytes, timeout: float | None) -> tuple[bool, Any]:
-    with _pool.borrow() as child:
-        return child.call(request, timeout)
 
 
 def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:

@@ -516,6 +516,8 @@ def check_onnxruntime(case: Case, model: onnx.ModelProto, expected: Expected) ->
     named.CopyFrom(model)
     names = [f"y{i}" for i in range(case["outputs"])]
     named.graph.node[-1].output[:] = names
+    declared = {output.name for output in named.graph.output}
+    named.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in declared)
     if case["op"] == "StridedSlice":
         if case["opset"] < 14 or expected is None:
             return None

@@ -18,7 +18,7 @@ from .modules import Case
 from .shrinking import smaller_cases
 
 NAME = "openvino"
-BUDGET = 60
+BUDGET = 240
 MAX_ELEMENTS = 600
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
 WIDE = (

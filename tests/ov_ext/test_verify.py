@@ -133,3 +133,16 @@ def test_model_that_cannot_be_run_is_not_kept(tmp_path: Path) -> None:
     model = ov.Model([opset1.relu(data).output(0)], [data], "m")
     with pytest.raises(sliceport.SliceportError, match="could not be verified, so it is not kept: the shape of input"):
         sliceport.harden(model, verify=True)
+
+
+@pytest.mark.parametrize("element", ["f64", "f16", "i64", "u8", "boolean"])
+def test_types_that_the_plugin_narrows_are_equal(element: str) -> None:
+    data = parameter([2, 3], element)
+    model = ov.Model([opset8.concat([data, data], 0).output(0)], [data], "m")
+    assert verify_hardening(model, model).is_equal
+
+
+def test_doubles_are_computed_in_single_precision_on_the_plugin() -> None:
+    data = parameter([2, 3], "f64")
+    model = ov.Model([opset8.multiply(data, fixed(np.array([1 / 3]))).output(0)], [data], "m")
+    assert verify_hardening(model, model).is_equal

@@ -82,14 +82,6 @@ def test_options_are_those_of_the_format() -> None:
         sliceport.lower(slice_proto(), input_shapes={"z": (1,)})
 
 
-@pytest.mark.parametrize("model", [3, None, object()])
-def test_what_is_no_model(model: object) -> None:
-    with pytest.raises(
-        sliceport.UsageError, match=f"a model is a file's path or an object of onnx, .*got {type(model).__name__}"
-    ):
-        sliceport.lower(model)
-
-
 def test_compare_runs_the_named_executors(tmp_path: Path) -> None:
     onnx.save(slice_proto(), tmp_path / "m.onnx")
     report = sliceport.compare(tmp_path / "m.onnx", executors=["dml-emulator"], seed=2)

@@ -144,7 +144,7 @@ class BytesPath:
         return b"m.onnx"
 
 
-NO_MODELS: list[Any] = [None, 3, b"m.onnx", BytesPath(), ["m.onnx"], onnx.GraphProto()]
+NO_MODELS: list[Any] = [None, 3, object(), b"m.onnx", BytesPath(), ["m.onnx"], onnx.GraphProto()]
 FUNCTIONS: list[Call] = [sliceport.lower, sliceport.compare, sliceport.rewrite, sliceport.harden]
 
 

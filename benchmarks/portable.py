@@ -1,0 +1,226 @@
+"""Verdicts of engines on slicing, as written and after `sliceport harden --target`.
+
+Each engine runs in a Python of its own, which has it installed:
+
+    python -m venv v/tract && v/tract/bin/pip install tract onnx
+    python benchmarks/portable.py tract=v/tract/bin/python tinygrad=v/tinygrad/bin/python
+
+`slicing_cases.json` has 407 models of one node, and their outputs by the standard, as indices of elements. With
+--models each export in models/ and each model in the folders of the arguments runs instead, on the sizes of
+models/models.json or on chosen ones, which become those of the file; the outputs are compared with those of
+onnxruntime. The verdicts are
+
+    equal    every output is right: bit for bit in the cases, within 1e-3 of the largest value in models
+    wrong    an output is not
+    refused  the engine raises an error
+    crash    the process ends, or takes longer than --timeout seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.tools.update_model_dims import update_inputs_outputs_dims
+
+import sliceport
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.runnable import read_complete_model
+from sliceport.defects.profiles import PROFILES
+from sliceport.diffing.verify import first_that_runs
+from sliceport.errors import SliceportError
+from sliceport.open_shapes import choose_shapes
+
+HERE = Path(__file__).parent
+MODELS = HERE.parent / "models"
+VERDICTS = ("equal", "wrong", "refused", "crash")
+Array = Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to run.
+
+    Attributes:
+        name: Its name.
+        model: The model as it is written.
+        inputs: An array for each input.
+        expected: The right outputs.
+        tolerance: The allowed difference, as a part of the largest value; 0 for none.
+        verdicts: The verdicts by engine and form, filled while engines run.
+    """
+
+    name: str
+    model: onnx.ModelProto
+    inputs: dict[str, Array]
+    expected: list[Array]
+    tolerance: float = 0
+    verdicts: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def read_cases() -> Iterator[Case]:
+    """Yield the models of one node."""
+    for row in json.loads((HERE / "slicing_cases.json").read_text(encoding="utf-8")):
+        model = onnx.parser.parse_model(row["model"])
+        data = model.graph.input[0]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(data.type.tensor_type.elem_type)
+        if "data" in row:
+            array = np.array(row["data"]).astype(dtype)
+            outputs = [np.array(one["values"]).astype(dtype).reshape(one["shape"]) for one in row["outputs"]]
+        else:
+            count = int(np.prod(row["shape"]))
+            array = (np.arange(1, count + 1) * row.get("factor", 1)).astype(dtype).reshape(row["shape"])
+            flat = array.reshape(-1)
+            outputs = [flat[np.array(one["elements"], int)].reshape(one["shape"]) for one in row["outputs"]]
+        types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+        others = {
+            name: np.array(values, onnx.helper.tensor_dtype_to_np_dtype(types[name]))
+            for name, values in row.get("inputs", {}).items()
+        }
+        yield Case(row["name"], model, {data.name: array, **others}, outputs)
+
+
+def read_models(folders: list[Path]) -> Iterator[Case]:
+    """Yield the exports in models/ and the models in folders, with the sizes of their inputs written into them."""
+    listed = json.loads((MODELS / "models.json").read_text(encoding="utf-8"))
+    exports = [(MODELS / entry["file"], entry["input_shapes"]) for entry in listed]
+    for path, shapes in exports + [(path, {}) for folder in folders for path in sorted(folder.glob("*.onnx"))]:
+        try:
+            network = read_complete_model(path)
+            chosen = {**choose_shapes(path), **shapes}
+            inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), chosen, {}, 0)
+            outputs = [expected[output.name] for output in network.proto.graph.output]
+            arrays = [value for value in outputs if isinstance(value, np.ndarray)]
+            model = with_sizes(onnx.load(path), inputs)
+        except (SliceportError, ValueError) as error:
+            print(f"left out {path.name}: {error}"[:200], flush=True)
+            continue
+        if len(arrays) == len(outputs):
+            yield Case(path.name, model, inputs, arrays, 1e-3)
+
+
+def with_sizes(model: onnx.ModelProto, inputs: dict[str, Array]) -> onnx.ModelProto:
+    """Return a model that declares the sizes of its inputs, and none of values that follow from them."""
+    dims = {name: list(array.shape) for name, array in inputs.items()}
+    outputs = {o.name: [f"{o.name}_{i}" for i in range(len(o.type.tensor_type.shape.dim))] for o in model.graph.output}
+    del model.graph.value_info[:]
+    return update_inputs_outputs_dims(model, dims, outputs)
+
+
+def write_case(case: Case, folder: Path, target: str) -> None:
+    """Write a case for the worker, in the form for `target`, or as written if that is empty."""
+    folder.mkdir(parents=True)
+    model = case.model
+    if target:
+        model = sliceport.harden(model, target=target, read_as="standard").model
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "inputs.npz", **case.inputs)
+    (folder / "names.json").write_text(json.dumps([output.name for output in case.model.graph.output]))
+
+
+def judge(case: Case, folder: Path, engine: str) -> str:
+    """Return the verdict on the outputs in a folder. MNN stores all numbers in 32 bits, so that types do not count."""
+    with np.load(folder / "outputs.npz") as file:
+        results = list(file.values())
+    if len(results) != len(case.expected):
+        return "wrong"
+    return (
+        "equal" if all(is_right(case, *pair, engine) for pair in zip(results, case.expected, strict=True)) else "wrong"
+    )
+
+
+def is_right(case: Case, result: Array, expected: Array, engine: str) -> bool:
+    """Return whether one output is right."""
+    if result.shape != expected.shape or (engine != "mnn" and not case.tolerance and result.dtype != expected.dtype):
+        return False
+    if not case.tolerance:
+        return bool(np.array_equal(result, expected))
+    got, want = result.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(want)
+    scale = float(np.abs(want[finite]).max(initial=0)) or 1.0
+    is_close = np.allclose(got[finite], want[finite], rtol=0, atol=case.tolerance * scale)
+    return is_close and bool(np.array_equal(got[~finite], want[~finite], equal_nan=True))
+
+
+def run_engine(engine: str, python: str, cases: dict[str, Case], form: str, timeout: float) -> None:
+    """Run the cases, by their folders, on an engine. A new worker goes on behind a case that ends its process."""
+    waiting = list(cases)
+    while waiting:
+        listed = Path(waiting[0]).parent / "list.txt"
+        listed.write_text("\n".join(waiting))
+        command = [python, str(HERE / "portable_engines.py"), engine, str(listed)]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=read_lines, args=(worker, lines), daemon=True).start()
+        started = 0
+        try:
+            while folder := lines.get(timeout=max(timeout, 120) if not started else timeout):
+                started += 1
+                answer = lines.get(timeout=timeout)
+                if not answer:
+                    break
+                case = cases[folder]
+                refusal = json.loads(answer)["refusal"]
+                case.verdicts[engine, form] = "refused" if refusal else judge(case, Path(folder), engine)
+        except queue.Empty:
+            pass
+        worker.kill()
+        worker.wait()
+        if not started:
+            raise SystemExit(f"{python} does not run {engine}.")
+        for folder in waiting[:started]:
+            cases[folder].verdicts.setdefault((engine, form), "crash")
+        waiting = waiting[started:]
+
+
+def read_lines(worker: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+    """Pass on the lines of a worker, and an empty one at its end."""
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        lines.put(line.rstrip("\n"))
+    lines.put("")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engines", nargs="+", metavar="ENGINE=PYTHON")
+    parser.add_argument("--models", nargs="*", type=Path, metavar="FOLDER", help="run models/ and those of FOLDER")
+    parser.add_argument("--only", default="", help="only cases that have this in their names")
+    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; default 60")
+    parser.add_argument("--targets-only", action="store_true", help="leave out the run as written")
+    options = parser.parse_args()
+    read = read_cases() if options.models is None else read_models(options.models)
+    cases = [case for case in read if options.only in case.name]
+    print(
+        f"{len(cases)} cases\n{'engine':12}{'form':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS), flush=True
+    )
+    for engine, _, python in (words.partition("=") for words in options.engines):
+        own = engine if engine in PROFILES else "portable"
+        for form in [own] if options.targets_only else ["", own]:
+            with tempfile.TemporaryDirectory() as scratch:
+                folders = {str(Path(scratch) / str(i)): case for i, case in enumerate(cases)}
+                for folder, case in folders.items():
+                    write_case(case, Path(folder), form)
+                run_engine(engine, python, folders, form, options.timeout)
+            counts = Counter(case.verdicts[engine, form] for case in cases)
+            print(f"{engine:12}{form or 'as written':12}" + "".join(f"{counts[v]:9}" for v in VERDICTS), flush=True)
+        for case in cases:
+            after = case.verdicts[engine, own]
+            before = case.verdicts.get((engine, ""), after)
+            if (before, after) != ("equal", "equal"):
+                print(f"    {case.name}: {before}, {after}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

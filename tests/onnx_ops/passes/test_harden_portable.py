@@ -1,0 +1,286 @@
+"""`harden --target portable`: whole models, their operator sets, and what the report says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+from onnx_models import parse
+from sessions import compute
+
+import sliceport
+from onnx_ops.model import raise_opset as raising
+from onnx_ops.model.io import from_proto, to_proto
+from onnx_ops.model.raise_opset import raise_opset
+from onnx_ops.model.walk import model_nodes
+from sliceport.defects.profiles import FORMS, PROFILES
+from sliceport.errors import ModelError, UsageError
+
+BACKWARD = (
+    "(float[4] x) => (float[n] y) <int64[1] s = {-1}, int64[1] e = {9223372036854775807}, int64[1] a = {0}, "
+    "int64[1] t = {-1}> { y = Slice(x, s, e, a, t) }"
+)
+
+
+def harden(proto: onnx.ModelProto, **options: Any) -> tuple[onnx.ModelProto, Any]:
+    result = sliceport.harden(proto, **{"target": "portable", "verify": True, **options})
+    return result.model, result
+
+
+def operators(proto: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model_nodes(from_proto(proto)) if node.op_type != "Constant"]
+
+
+def opset_of(proto: onnx.ModelProto) -> Any:
+    return next(entry.version for entry in proto.opset_import if not entry.domain)
+
+
+# Operator sets.
+
+
+def test_old_operator_set_is_raised_and_metadata_stay() -> None:
+    graph = (
+        "(float[4, 6] x) => (float[2, 3] y) { a = Slice<starts = [0], ends = [2]>(x)  b = Softmax<axis = 1>(a) "
+        "y, z = Split<axis = -1, split = [3, 3]>(b) }"
+    )
+    proto = parse(graph, 9)
+    for node in proto.graph.node:
+        node.name, node.doc_string = f"of {node.output[0]}", "why"
+        node.metadata_props.add(key="origin", value=node.output[0])
+    proto.metadata_props.add(key="of", value="model")
+    proto.graph.output[0].doc_string = "result"
+    written, result = harden(proto)
+    assert opset_of(written) == 13
+    assert result.changes.notes == ("the operator set was raised from 9 to 13, by onnx's version converter",)
+    assert result.is_clean
+    kept = {node.name: node for node in written.graph.node if node.op_type != "Constant"}
+    assert {name: node.metadata_props[0].value for name, node in kept.items()} == {
+        "of a": "a",
+        "of b": "b",
+        "of y": "y",
+    }
+    assert {node.doc_string for node in kept.values()} == {"why"}
+    assert written.metadata_props[0].value == "model"
+    assert written.graph.output[0].doc_string == "result"
+
+
+def test_bodies_are_raised() -> None:
+    branches = (
+        "then_branch = t () => (float[n, m] p) { p, q = Split<axis = 1, split = [3, 3]>(x) }, "
+        "else_branch = e () => (float[n, m] r) { r = Slice<axes = [-1], starts = [3], ends = [9]>(x) }"
+    )
+    proto = parse(f"(float[4, 6] x, bool c) => (float[n, m] y) {{ y = If(c) <{branches}> }}", 9)
+    written, result = harden(proto)
+    assert (opset_of(written), result.is_clean) == (13, True)
+    assert operators(written) == ["If", "Slice", "Slice"]
+
+
+def test_model_with_functions_keeps_its_operator_set() -> None:
+    function = '<domain: "d", opset_import: ["" : 11]> f (x) => (y) { y, z = Split<axis = -1>(x) }'
+    written, result = harden(parse(f"(float[4] x) => (float[n] y) {{ y = d.f(x) }} {function}", 11, d=1))
+    note = "the operator set stays 11: onnx's version converter drops functions, and the model has some"
+    assert (opset_of(written), result.changes.notes) == (11, (note,))
+    assert operators(written) == ["f", "Slice"]
+
+
+def test_conversion_that_fails_leaves_the_operator_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(model: bytes, version: int) -> bytes:
+        raise RuntimeError(f"no adapter of {len(model) > 0} to {version}")
+
+    monkeypatch.setattr(raising, "_convert_apart", fail)
+    written, result = harden(parse("(float[4] x) => (float[n] y) { y = Slice<starts = [-2], ends = [9]>(x) }", 9))
+    assert result.changes.notes == (
+        "the operator set stays 9: onnx's version converter fails (no adapter of True to 13)",
+    )
+    assert sorted(attribute.name for attribute in written.graph.node[0].attribute) == ["axes", "ends", "starts"]
+
+
+def test_conversion_that_changes_values_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def convert(model: bytes, version: int) -> bytes:
+        converted = onnx.load_model_from_string(model)
+        converted.graph.node[0].op_type = "Abs"
+        converted.opset_import[0].version = version
+        return bytes(converted.SerializeToString())
+
+    monkeypatch.setattr(raising, "_convert_apart", convert)
+    proto = parse("(float[4] x) => (float[n] y) { a = Neg(x)  y = Slice<starts = [2], ends = [9]>(a) }", 9)
+    _, unverified = harden(parse("(float[4] x) => (float[4] y) { a = Neg(x)  y, z = Split(a) }", 12), verify=False)
+    assert "raised from 12" in unverified.changes.notes[0]
+    written, result = harden(proto)
+    assert result.changes.notes[0].startswith("the operator set stays as it is, because the model computes something")
+    assert (opset_of(written), written.graph.node[0].op_type, result.is_clean) == (9, "Neg", True)
+
+
+def test_external_data_stay_in_their_file(tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(np.arange(400, dtype=np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Split", ["a"], ["y", "z"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [400])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [200]) for name in "yz"],
+        [weights],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    (tmp_path / "out").mkdir()
+    for output in (tmp_path / "n.onnx", tmp_path / "out" / "n.onnx"):
+        assert sliceport.harden(tmp_path / "m.onnx", output, target="portable", verify=True).is_clean
+        (y, _) = compute(onnx.load(output), x=np.zeros(400, np.float32))
+        assert y.tolist() == list(range(200))
+
+
+def test_raising_a_model_leaves_the_original() -> None:
+    model = from_proto(parse("(float[4] x) => (float[n] y) { y, z = Split(x) }", 11))
+    before = to_proto(model)
+    assert raise_opset(model, 13).opset_imports[""] == 13
+    assert to_proto(model) == before
+    with pytest.raises(ModelError, match="onnx's version converter fails"):
+        raise_opset(model, 999)
+
+
+# Where nodes are.
+
+
+def test_slices_of_functions_and_bodies_are_written() -> None:
+    constants = "s = Constant<value_ints = [1]>()  e = Constant<value_ints = [-1]>()"
+    body = f"body = b (int64 i, bool go, float[6] v) => (bool on, float[6] w, float[k] r) {{ {constants} "
+    body += "on = Identity(go)  w = Identity(v)  r = Slice(x, s, e) }"
+    graph = (
+        f"(float[6] x, int64 m, bool c) => (float[a] y, float[b, k] z) {{ y = d.f(x)  u, z = Loop(m, c, x) <{body}> }}"
+    )
+    function = f'<domain: "d", opset_import: ["" : 18]> f (x) => (y) {{ {constants} y = Slice(x, s, e) }}'
+    written, result = harden(parse(f"{graph} {function}", d=1))
+    assert result.is_clean
+    slices = [node for node in model_nodes(from_proto(written)) if node.op_type == "Slice"]
+    assert [len(node.inputs) for node in slices] == [5, 5]
+
+
+def test_bounds_that_a_caller_may_replace_stay() -> None:
+    proto = parse(
+        "(float[4] x, int64[1] s) => (float[n] y) <int64[1] s = {1}, int64[1] e = {9}> { y = Slice(x, s, e) }"
+    )
+    written, result = harden(proto)
+    assert list(written.graph.node[0].input) == ["x", "s", "e"]
+    assert result.changes.notes == ("1 Slice 'y': starts comes from input 's', which is not a constant: left as it is",)
+    assert result.is_clean
+
+
+def test_new_values_have_names_of_their_own() -> None:
+    proto = parse("(float[6] val_0, float[6] y_part) => (float[n] y, float[m] z) "
+        "<int64[1] s = {-9}, int64[1] e = {9}, int64[1] a = {0}, int64[1] t = {2}> "
+        "{ y = Slice(val_0, s, e, a, t)  z = Slice(y_part, s, e, a, t) }")  # fmt: skip
+    written, result = harden(proto, without=["steps"])
+    assert result.is_clean
+    names = [name for node in written.graph.node for name in node.output] + [
+        value.name for value in written.graph.input
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_empty_operands_of_a_concat_go() -> None:
+    graph = "(float[2, n] x, float[0, n] e) => (float[a, n] y, float[b, n] z) { y = Concat<axis = 0>(e, x, e, x) "
+    written, result = harden(parse(graph + "z = Concat<axis = -2>(e, e)  s, r = Split<num_outputs = 2>(x) }"))
+    inputs = [list(node.input) for node in written.graph.node]
+    assert inputs == [["x", "x"], ["e"]]
+    assert sorted(change.replacement for change in result.changes.changes) == ["Concat", "Identity", "nothing"]
+
+
+def test_computed_bounds_become_constants() -> None:
+    graph = "(float[6] x) => (float[n] y) { s = Shape(x)  two = Constant<value_ints = [2]>()  h = Div(s, two) "
+    written, result = harden(parse(graph + "y = Slice(x, h, s) }"))
+    assert operators(written) == ["Slice"]
+    assert [change.replacement for change in result.changes.changes] == ["Slice"]
+
+
+# Readings, profiles and errors.
+
+
+def test_backward_slice_to_the_greatest_integer_asks_for_its_reading() -> None:
+    written, result = harden(parse(BACKWARD))
+    assert operators(written) == ["Slice"]
+    assert not result.is_clean
+    assert result.changes.notes == (
+        "a backward Slice to the greatest integer has two readings: choose by read_as standard or onnxruntime",
+    )
+
+
+@pytest.mark.parametrize(("read_as", "selected"), [("standard", []), ("onnxruntime", [3, 2, 1, 0])])
+def test_readings_select_what_they_say(read_as: str, selected: list[int]) -> None:
+    written, result = harden(parse(BACKWARD), read_as=read_as)
+    assert result.is_clean
+    (y,) = compute(written, x=np.arange(4, dtype=np.float32))
+    assert y.tolist() == selected
+
+
+def test_verification_by_the_standard_compares_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = parse(BACKWARD.replace("(float[n] y)", "(float[n] y, float[4] z)").replace("{ y =", "{ z = Neg(x)  y ="))
+
+    def spoil(*arguments: Any, **options: Any) -> Any:
+        model, report = unspoiled(*arguments, **options)
+        next(node for node in model.graph if node.op_type == "Neg").op_type = "Abs"
+        return model, report
+
+    from onnx_ops.passes import harden_portable
+
+    unspoiled = harden_portable.harden_portably
+    monkeypatch.setattr(harden_portable, "harden_portably", spoil)
+    result = sliceport.harden(proto, target="portable", read_as="standard", verify=True)
+    assert not result.is_written
+    assert "output 'z'" in result.text()
+
+
+@pytest.mark.parametrize("target", PROFILES)
+def test_every_profile_writes_a_model_that_computes_the_same(target: str) -> None:
+    graph = (
+        "(float[6, 5] x) => (float[a, b] y, float[6, 2] z, float[6, 3] w) <int64[2] s = {-1, 1}, int64[2] e = {-9, 9}, "
+        "int64[2] t = {-2, 2}> { y = Slice(x, s, e, , t)  z, w = Split<axis = -1, num_outputs = 2>(x) }"
+    )
+    written, result = harden(
+        parse(graph.replace("float[6, 2] z, float[6, 3]", "float[6, 3] z, float[6, 2]")), target=target
+    )
+    without = PROFILES[target].without
+    assert set(without) <= set(FORMS)
+    assert result.is_clean == ("gather" not in without)
+    assert ("Split" in operators(written)) == ("split" not in without)
+    assert ("Gather" in operators(written)) == (bool({"steps", "negative-steps"} & set(without)) and result.is_clean)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"without": ["stride"]}, "form 'stride' is not known"),
+        ({"read_as": "numpy"}, "reading 'numpy' is not known"),
+        ({"target": "onnxruntime-dml", "without": ["steps"]}, "without is for the targets portable, mnn"),
+        ({"target": "onnxruntime-dml", "read_as": "standard"}, "read_as is for the targets portable, mnn"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        sliceport.harden(parse(BACKWARD), **{"target": "portable", **options})
+
+
+def test_nodes_that_break_the_standard_are_named() -> None:
+    proto = parse("(float[4] x) => (float[n] y) <int64[2] p = {1, 2}> { y, z = Split(x, p) }")
+    _, result = harden(proto, verify=False)
+    assert [node.reason for node in result.changes.invalid] == ["split=[1, 2] sums to 3, but axis 0 has 4 elements"]
+    assert not result.is_clean
+
+
+def test_models_without_slicing_stay_as_they_are() -> None:
+    proto = parse("(float[4] x) => (float[4] y) { y = Neg(x) }", 9)
+    written, result = harden(proto, verify=False)
+    assert written == proto
+    assert result.text() == "0 nodes not in the form for portable"
+
+
+def test_model_of_onnx_ir_is_not_changed() -> None:
+    model = from_proto(parse("(float[4] x) => (float[n] y) { y, z = Split(x) }", 11))
+    before = to_proto(model)
+    result = sliceport.harden(model, target="portable")
+    assert isinstance(result.model, ir.Model)
+    assert to_proto(model) == before
