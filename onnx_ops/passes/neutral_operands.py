@@ -46,7 +46,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
         signed = _values_whose_zeros_show(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, signed)
-            if operand is None or node.outputs[0].is_graph_output():
+            if operand is None:
                 continue
             try:
                 self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operand}))

@@ -21,12 +21,12 @@ from sliceport.diffing.difference import (
     within,
 )
 from sliceport.diffing.graph import Diffable, Graph, find_ancestors
+from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side, read_side
-from sliceport.diffing.verify import ATTEMPTS
 from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError

@@ -55,9 +55,15 @@ KEPT = {
     "a normalization without bias keeps the sign": "a = Add(m, zeros) y = LayerNormalization(a, bias)",
     "a subtraction from zeros": "a = Sub(zeros, m) y = Softmax(a)",
     "what may be a signalling NaN": "i = Identity(x) a = Mul(i, one) y = Relu(a)",
-    "output itself": "y = Mul(m, one)",
+    "output that shows the sign": "y = Add(m, zeros)",
     "a rank that grows": "a = Mul(m, deep) i = ReduceMax<keepdims = 0>(a, axis) y = Relu(i)",
 }
+
+
+def test_output_becomes_a_copy() -> None:
+    model = from_proto(parse("y = Mul(m, one)"))
+    assert RemoveNeutralOperandsPass()(model).modified
+    assert [node.op_type for node in model.graph] == ["Neg", "Identity"]
 
 
 @pytest.mark.parametrize("case", REMOVED)
