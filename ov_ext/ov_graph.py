@@ -161,7 +161,7 @@ class OpenVINOGraph:
             return
         read: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
-            branch = 0 if bool(read[0]) else 1
+            branch = 0 if read[0].item() else 1
             given = {each.body_parameter_index: read[each.input_index] for each in op.get_input_descriptions(branch)}
             yield _body(("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given)
             return
@@ -173,7 +173,7 @@ class OpenVINOGraph:
         graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
         if kind == "Loop":
             counter, condition = op.get_special_body_ports()
-            counts.append(int(read[0]) if bool(read[1]) else 0)
+            counts.append(read[0].item() if read[1].item() else 0)
         for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
             given |= {each.body_parameter_index: _part(read[each.input_index], each, i) for each in sliced}
             if counter >= 0:

@@ -345,10 +345,12 @@ class _Comparison:
             if case is None and not causes:
                 notes.append("no part of the model that was cut out fails like the whole")
             elif case is None:
-                parts[causes[-1]] = replace(parts[causes[-1]], shared=(*parts[causes[-1]].shared, failure.output))
+                part = parts[causes[-1]]
+                parts[causes[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
                 tolerance = self._tolerance(failure.output)
-                parts.append(_describe(case, bad, good, expected, counterpart, tolerance))
+                part = _describe(case, bad, good, expected, counterpart, tolerance)
+                parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
 
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
