@@ -12,6 +12,8 @@ from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
     check_node,
+    conv_transpose_defects,
+    einsum_defects,
     matmul_defects,
     reshape_defects,
     reshape_entries,
@@ -67,7 +69,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
     known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
     known.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
-_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
+_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose"))
 _Findings = Iterator[tuple[Defect, Kind, str]]
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
@@ -130,6 +132,10 @@ class _Checker:
                 yield from self._check_reshape(data, entries)
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+        elif is_standard(node, "Einsum"):
+            yield from _add_reports(einsum_defects(node))
+        elif is_standard(node, "ConvTranspose"):
+            yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, parts: Sequence[ValueView | int]) -> _Findings:
         """Find the open sizes for which a Reshape without allowzero fails at 0: it has no size for a -1 beside a 0.

@@ -64,7 +64,7 @@ from sliceport.defects.profiles import PROFILES
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
 from sliceport.directml import device, emulator
-from sliceport.directml.device import CallFailed
+from sliceport.directml.device import CallFailed, HostDied
 from sliceport.directml.operators import check
 from sliceport.engines.registry import engines
 from sliceport.errors import InvalidDescriptor, UsageError
@@ -226,6 +226,8 @@ def by_provider(model: onnx.ModelProto, example: Example, dml: Device, *, fallba
         return listed(dml.run_onnx(model.SerializeToString(), data, names, fallback=fallback))
     except CallFailed as error:
         return Fails(str(error))
+    except HostDied:
+        return EndsProcess(11)
 
 
 class TestOnnx:

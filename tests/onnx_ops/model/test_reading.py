@@ -143,32 +143,22 @@ class TestWhereParametersComeFrom:
         }"""
         assert shapes(parsed(text)) == [[(2, 6)]]
 
-    def test_shape_arithmetic_folds_once_the_input_shapes_are_given(self) -> None:
-        text = """g (float[n,6] x) => (float[m,6] y) {
-            shape = Shape (x)
-            zero = Constant <value_ints = [0]> ()
-            one = Constant <value_ints = [1]> ()
-            two = Constant <value_ints = [2]> ()
-            n = Slice (shape, zero, one)
-            half = Div (n, two)
-            y = Slice (x, half, n)
-        }"""
-        program = sliceport.lower(parsed(text), input_shapes={"x": (9, 6)})
+    @pytest.mark.parametrize(
+        ("nodes", "shape", "kept"),
+        [
+            ("n = Slice (shape, zero, one) half = Div (n, two) y = Slice (x, half, n)", (9, 6), range(4, 9)),
+            ("n, m = Split (shape) last = Sub (n, one) y = Slice (x, last, n, zero)", (5, 2), range(4, 5)),
+        ],
+        ids=["Slice", "Split"],
+    )
+    def test_shape_arithmetic_folds_once_the_input_shapes_are_given(
+        self, nodes: str, shape: tuple[int, ...], kept: range
+    ) -> None:
+        constants = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}"
+        text = f"g (float[a,b] x) => (float[c,d] y) <{constants}> {{ shape = Shape (x) {nodes} }}"
+        program = sliceport.lower(parsed(text), input_shapes={"x": shape})
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
-        assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 9)
-
-    def test_a_split_in_shape_arithmetic_folds_too(self) -> None:
-        text = """g (float[a,b] x) => (float[c,d] y) {
-            shape = Shape (x)
-            rows, columns = Split (shape)
-            one = Constant <value_ints = [1]> ()
-            last = Sub (rows, one)
-            axis = Constant <value_ints = [0]> ()
-            y = Slice (x, last, rows, axis)
-        }"""
-        program = sliceport.lower(parsed(text), input_shapes={"x": (5, 2)})
-        assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
-        assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 5)
+        assert program.nodes[1].resolved.cuts[0].region.ranges[0] == kept
 
     def test_folding_follows_the_onnx_text_rather_than_numpy(self) -> None:
         """Check a backward start below the axis: index 0, where NumPy and the reference evaluator select nothing."""

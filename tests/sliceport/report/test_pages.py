@@ -100,6 +100,14 @@ def test_page_of_diff_shows_both_sides(compare: Any) -> None:
     assert ("class", "culprit") in elements.attributes
 
 
+def test_page_of_two_models_names_the_engine_of_each(compare: Any) -> None:
+    report = compare(CHAIN, swap("c", "Tanh"))
+    texts = assert_complete(diff_page(report, ["a.onnx", "b.onnx"])).texts
+    assert texts[texts.index("A runs on") + 1] == report.on
+    assert texts[texts.index("B runs on") + 1] == report.against
+    assert "In question" not in texts
+
+
 def test_page_of_a_failed_run_shows_what_is_expected(compare: Any) -> None:
     report = compare(CHAIN, refuse("Sigmoid"))
     elements = assert_complete(diff_page(report, ["model.onnx"]))
