@@ -10,7 +10,11 @@ runs on the same inputs, and is compared with the same values. Each of the two v
     ends          the process ends
     not compiled  nothing but this adapter is in the way: it cannot compile a node's shader
 
-Sizes of open dimensions are those of models/models.json; `--input-shapes` gives them to inputs of the other models.
+The hardened model also runs on the CPU provider, and is compared with the original there. `--json` has the largest
+relative difference. A model that the CPU provider does not run has no verdict, and is listed apart.
+
+Sizes of open dimensions are those of models.json in the folder of a model; `--input-shapes` gives them for folders
+without one.
 
     python benchmarks/real_networks.py [FOLDER ...] [--input-shapes x:1,16] [--json FILE] [--only NAME]
 """
@@ -33,9 +37,11 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import read_complete_model
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.difference import compare_values
+from sliceport.diffing.verify import compute, first_that_runs
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
+from sliceport.errors import SliceportError
 
 MODELS = Path(__file__).parents[1] / "models"
 VERDICTS = ("right", "wrong", "refused", "ends", "not compiled")
@@ -49,28 +55,27 @@ class Row:
     Attributes:
         name: Its file.
         before: The verdict on it as exported.
+        changes: The operators of the nodes that `harden` rewrote or named, with their numbers.
         after: The verdict on it hardened.
-        changes: The number of nodes that `harden` rewrote.
-        why_before: The findings before hardening, with operators and reasons.
-        why_after: The findings after hardening.
+        reasons: The findings after hardening, with operators.
+        cpu_difference: The largest relative difference that hardening makes on the CPU provider; 0 if no bit changes.
     """
 
     name: str
     before: str
+    changes: str
     after: str
-    changes: int
-    why_before: str
-    why_after: str
-
-
-def exports() -> Iterator[tuple[Path, Shapes]]:
-    """Yield the exports in models/."""
-    for entry in json.loads((MODELS / "models.json").read_text(encoding="utf-8")):
-        yield MODELS / entry["file"], {name: tuple(sizes) for name, sizes in entry["input_shapes"].items()}
+    reasons: str
+    cpu_difference: float
 
 
 def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
-    """Yield the models in a folder, with shapes by name for open inputs."""
+    """Yield the exports that models.json in a folder lists, else its models, with shapes by name for open inputs."""
+    index = folder / "models.json"
+    if index.exists():
+        for entry in json.loads(index.read_text(encoding="utf-8")):
+            yield folder / entry["file"], {name: tuple(sizes) for name, sizes in entry["input_shapes"].items()}
+        return
     for path in sorted(folder.glob("*.onnx")):
         graph = onnx.load(path, load_external_data=False).graph
         is_open = {
@@ -99,15 +104,26 @@ def kind_of(kind: str, message: str) -> str:
 
 
 def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
-    """Run a network as exported and hardened."""
+    """Run a network as exported and hardened.
+
+    Raises:
+        ModelError: The CPU provider does not run it.
+    """
     network = read_complete_model(path)
     inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
-    before = run_on(dml, network.proto, inputs, expected, locates=True, traces=False)
+    before = run_on(dml, network.proto, inputs, expected, locates=False, traces=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
-    hardened = read_complete_model(folder / path.name).proto
-    after = run_on(dml, hardened, inputs, expected, locates=True, traces=False)
-    (first, why_first), (second, why_second) = judge(before), judge(after)
-    return Row(path.name, first, second, len(result.to_json()["changes"]), why_first, why_second)
+    hardened = read_complete_model(folder / path.name)
+    is_changed = hardened.proto != network.proto
+    after = run_on(dml, hardened.proto, inputs, expected, locates=False, traces=False) if is_changed else before
+    if after.findings:
+        after = run_on(dml, hardened.proto, inputs, expected, locates=True, traces=False)
+    on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
+    diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
+    difference = max((diff.relative if diff.status != "different" else float("inf") for diff in diffs), default=0.0)
+    changes = Counter(change["op"] for change in result.to_json()["changes"])
+    rewritten = ", ".join(f"{count} {op}" for op, count in changes.items())
+    return Row(path.name, judge(before)[0], rewritten, *judge(after), difference)
 
 
 def main() -> None:
@@ -115,26 +131,30 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="more models")
     parser.add_argument("--input-shapes", nargs="+", default=[], metavar="NAME:SIZES", help="for the models of FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts there")
-    parser.add_argument("--only", metavar="NAME", help="only models whose file has this in its name")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only files that have one of these in their names")
     options = parser.parse_args()
     words = (word.rsplit(":", 1) for word in options.input_shapes)
     given = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}
-    cases = [*exports(), *(case for folder in options.folders for case in models_in(folder, given))]
-    cases = [(path, shapes) for path, shapes in cases if not options.only or options.only in path.name]
-    rows = []
+    cases = [case for folder in (MODELS, *options.folders) for case in models_in(folder, given)]
+    cases = [case for case in cases if not options.only or any(name in case[0].name for name in options.only)]
+    rows: list[Row] = []
+    without_verdict: dict[str, str] = {}
     with open_provider() as dml, tempfile.TemporaryDirectory() as folder:
         facts = dml.facts()
         for path, shapes in cases:
-            rows.append(measure(dml, path, shapes, Path(folder)))
-            row = rows[-1]
-            print(
-                f"{row.name:40}{row.before:14}{row.after:14}{row.changes:4}  {row.why_before} | {row.why_after}",
-                flush=True,
-            )
+            try:
+                row = measure(dml, path, shapes, Path(folder))
+            except SliceportError as error:
+                without_verdict[path.name] = str(error)
+                continue
+            rows.append(row)
+            print(f"{row.name:40}{row.before:14}{row.after:14}{row.changes}  {row.reasons}", flush=True)
     counts = {when: Counter(getattr(row, when) for row in rows) for when in ("before", "after")}
     print(f"\n{len(rows)} networks{'':29}" + "".join(f"{verdict:>14}" for verdict in VERDICTS))
     for when, count in counts.items():
         print(f"{when:40}" + "".join(f"{count[verdict]:14}" for verdict in VERDICTS))
+    for name, reason in without_verdict.items():
+        print(f"no verdict: {name}: {reason}")
     versions = {
         "sliceport": sliceport.__version__,
         "onnxruntime-directml": facts["onnxruntime"],
@@ -144,7 +164,12 @@ def main() -> None:
     }
     print(", ".join(f"{name} {version}" for name, version in versions.items()))
     if options.json:
-        found = {"versions": versions, "counts": counts, "rows": [asdict(row) for row in rows]}
+        found = {
+            "versions": versions,
+            "counts": counts,
+            "rows": [asdict(row) for row in rows],
+            "without_verdict": without_verdict,
+        }
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""How an export is made; `export_modules.py` and `export_transformers.py` say which ones there are, and are to be run.
+"""How an export is made. `export_modules.py`, `export_transformers.py` and `export_networks.py` have the exports.
 
 Weights are random and widths tiny: only the graphs count. The same versions of torch, transformers, onnx and onnxscript
 give the same bytes.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import multiprocessing
 import sys
 import tempfile
 import warnings
@@ -21,9 +22,10 @@ import onnx
 import torch
 from torch import nn
 
-NAMES = "xyzuvw"
+NAMES = "xyzuvwabcd"
 """The inputs of an export, in order."""
 
+torch.set_num_threads(1)  # a child process would wait for the threads of its parent
 EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo"}
 
 
@@ -137,11 +139,7 @@ def _strip_graph(graph: onnx.GraphProto) -> None:
 
 
 def export(entry: Export, path: Path) -> onnx.ModelProto:
-    """Write one export and check it.
-
-    Raises:
-        ValueError: No Slice or Split is left in it.
-    """
+    """Write one export and check it."""
     torch.manual_seed(0)
     module = entry.module().eval()
     with tempfile.TemporaryDirectory() as folder:
@@ -150,16 +148,51 @@ def export(entry: Export, path: Path) -> onnx.ModelProto:
         model = onnx.load(raw)
     _strip(model)
     onnx.checker.check_model(model, full_check=entry.opset > 9)
-    if not any(slicing_counts(model)):
-        raise ValueError("no Slice or Split is left")
     path.write_bytes(model.SerializeToString(deterministic=True))
     return model
 
 
-def run(exports: Mapping[str, Export], script: str) -> int:
-    """A script's command line: write its exports and what `models.json` says of them; 1 where one could not be made."""
+def _export_apart(entry: Export, path: Path, seconds: float) -> str:
+    """Write one export in a child process. Return the reason if it cannot be made, else an empty text."""
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+
+    def work() -> None:
+        try:
+            export(entry, path)
+            writer.send("")
+        except Exception as error:
+            sentences = [line for line in str(error).splitlines() if line.strip()]
+            writer.send(f"{type(error).__name__}: {next(iter(sentences), '')}"[:300])
+
+    child = context.Process(target=work)
+    child.start()
+    writer.close()
+    try:
+        return str(reader.recv()) if reader.poll(seconds) else f"it took more than {seconds:g} s"
+    except EOFError:
+        return "the process ended"
+    finally:
+        child.kill()
+        child.join()
+
+
+def run(exports: Mapping[str, Export], script: str, *, needs_slices: bool = True) -> int:
+    """Run the command line of a script: write its exports, and list them in `models.json`.
+
+    Networks that cannot be exported are listed in `not_exported.json`, with the reason.
+
+    Args:
+        exports: The exports by name.
+        script: The name of the script.
+        needs_slices: Whether an export without Slice and Split is an error.
+
+    Returns:
+        The exit status: 1 if a network could not be exported.
+    """
     arguments = argparse.ArgumentParser(description="Export models to ONNX, deterministically.")
     arguments.add_argument("--out", type=Path, default=Path(__file__).parent, help="where to (default: %(default)s)")
+    arguments.add_argument("--timeout", type=float, default=300, metavar="S", help="for each (default: %(default)s)")
     arguments.add_argument("names", nargs="*", help="which ones (default: all)")
     options = arguments.parse_args()
     if unknown := sorted(set(options.names) - set(exports)):
@@ -169,16 +202,18 @@ def run(exports: Mapping[str, Export], script: str) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     index = options.out / "models.json"
     known = {entry["file"]: entry for entry in json.loads(index.read_text())} if index.exists() else {}
-    failed = 0
+    failures = options.out / "not_exported.json"
+    reasons = json.loads(failures.read_text()) if failures.exists() else {}
     for name in options.names or exports:
         entry, path = exports[name], options.out / f"{name}.onnx"
-        try:
-            model = export(entry, path)
-        except Exception as error:
-            failed += 1
-            sentence = next(iter(str(error).strip().splitlines()), "")
-            print(f"{name}: not exported: {type(error).__name__}: {sentence}", file=sys.stderr)
+        reasons[name] = _export_apart(entry, path, options.timeout)
+        slices, splits = (0, 0) if reasons[name] else slicing_counts(onnx.load(path))
+        if needs_slices and not reasons[name] and not slices + splits:
+            reasons[name] = "no Slice or Split is left"
+        if reasons[name]:
+            print(f"{name}: not exported: {reasons[name]}", file=sys.stderr, flush=True)
             continue
+        del reasons[name]
         known[path.name] = {
             "file": path.name,
             "source": script,
@@ -187,7 +222,10 @@ def run(exports: Mapping[str, Export], script: str) -> int:
             "input_shapes": entry.input_shapes,
             "purpose": entry.purpose,
         }
-        slices, splits = slicing_counts(model)
-        print(f"{name}: {path.stat().st_size} bytes, {slices} Slice, {splits} Split")
-    index.write_text(json.dumps([known[file] for file in sorted(known)], indent=2) + "\n")
-    return int(failed > 0)
+        print(f"{name}: {path.stat().st_size} bytes, {slices} Slice, {splits} Split", flush=True)
+        index.write_text(json.dumps([known[file] for file in sorted(known)], indent=2) + "\n")
+    if reasons:
+        failures.write_text(json.dumps(reasons, indent=2, sort_keys=True) + "\n")
+    else:
+        failures.unlink(missing_ok=True)
+    return int(bool(reasons))

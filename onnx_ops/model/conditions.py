@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from onnx_ops.model.nodes import (
     known_split,
     read_elements,
     read_int,
+    read_ints,
+    read_string,
     slice_spec,
     split_spec,
     strided_slice_spec,
@@ -24,6 +26,9 @@ from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (
     ALLOWZERO,
     BELOW_THE_AXIS,
+    CONV_TRANSPOSE_PADDING,
+    EINSUM_DROPS_A_LABEL,
+    EINSUM_OF_NO_MATMUL,
     EMPTY_PART,
     FROM_THE_LEAST,
     MATMUL_OF_MANY_AXES,
@@ -41,7 +46,11 @@ Sizes = Sequence[int | None]
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_AXES = 8
-_MAX_MATMUL_AXES = 4
+MAX_MATMUL_AXES = 4
+"""The largest rank of a tensor that a MatMul of the DirectML provider takes."""
+_MAX_EINSUM_LABELS = 5
+_MAX_CONV_TRANSPOSE_OPSET = 21
+"""The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
 _AXES, _STEPS = 3, 4
 
@@ -215,4 +224,38 @@ def reshape_defects(node: NodeView, parts: Sequence[ValueView | int]) -> Defects
 def matmul_defects(sizes: Sequence[Sizes | None]) -> Defects:
     """Return the defects that a MatMul of tensors of these sizes triggers."""
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
-    return (MATMUL_OF_MANY_AXES,) if max(ranks, default=0) > _MAX_MATMUL_AXES else ()
+    return (MATMUL_OF_MANY_AXES,) if max(ranks, default=0) > MAX_MATMUL_AXES else ()
+
+
+def einsum_terms(node: NodeView) -> list[str]:
+    """Return the labels of each input of an Einsum, and then of its output; an empty list if there is an ellipsis."""
+    inputs, arrow, output = read_string(node, "equation").replace(" ", "").partition("->")
+    if "." in inputs + output:
+        return []
+    counts = Counter(inputs.replace(",", ""))
+    return [*inputs.split(","), output if arrow else "".join(sorted(label for label in counts if counts[label] == 1))]
+
+
+def einsum_defects(node: NodeView) -> Defects:
+    """Return the defects that an Einsum triggers. The DirectML provider decides by the labels alone.
+
+    It computes an Einsum of two tensors that sums over one label by a GEMM, on an axis of each tensor's own and two
+    shared axes. All others that sum become a product and a sum, which crash unless the output is a scalar.
+    """
+    terms = einsum_terms(node)
+    if len(terms) != len(("left", "right", "output")):
+        return ()
+    left, right, kept = map(set, terms)
+    summed = (left | right) - kept
+    if not summed or not kept:
+        return ()
+    if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
+        return (EINSUM_OF_NO_MATMUL,)
+    axes_of_gemm = min(1, len(kept - left)) + min(1, len(kept - right)) + 2
+    return (EINSUM_DROPS_A_LABEL,) if len(kept) > axes_of_gemm else ()
+
+
+def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
+    """Return the defects that a ConvTranspose triggers."""
+    is_refused = len(read_ints(node, "output_padding") or ()) == 1 and opset <= _MAX_CONV_TRANSPOSE_OPSET
+    return (CONV_TRANSPOSE_PADDING,) if is_refused else ()

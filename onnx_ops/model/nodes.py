@@ -18,6 +18,7 @@ from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.views import (
     INT,
     INTS,
+    STRING,
     TENSOR,
     AttributeView,
     NodeView,
@@ -72,6 +73,8 @@ _INPUT_COUNTS = {
     "Constant": (0, 0),
     "Where": (3, 3),
     "MatMul": (2, 2),
+    "ConvTranspose": (2, 3),
+    "Einsum": (1, _UNLIMITED),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
 """The least and the most inputs of standard operators over all versions; other operators have one."""
@@ -424,6 +427,21 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     if attribute.type != INT:
         raise InvalidSlice(f"attribute {name} must be an integer")
     return attribute.as_int()
+
+
+def read_string(node: NodeView, name: str) -> str:
+    """Return the text of an attribute; an empty one if it is left out.
+
+    Raises:
+        InvalidSlice: The attribute has another type.
+        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+    """
+    attribute = _get_attribute(node, name)
+    if attribute is None:
+        return ""
+    if attribute.type != STRING:
+        raise InvalidSlice(f"attribute {name} must be a text")
+    return attribute.as_string()
 
 
 def _get_attribute(node: NodeView, name: str) -> AttributeView | None:

@@ -65,6 +65,9 @@ class Attribute:
     def as_ints(self) -> Sequence[int]:
         return tuple(self._proto.ints)
 
+    def as_string(self) -> str:
+        return self._proto.s.decode()
+
 
 class Value:
     """A value; see `ValueView`. Its declared type and shape are read on first use."""

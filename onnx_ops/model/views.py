@@ -14,7 +14,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Dims = tuple[int | str | None, ...]
 """Sizes: numbers, symbols, or None for an open size without a name."""
-INT, TENSOR, GRAPH, INTS, GRAPHS = 2, 4, 5, 7, 10
+INT, STRING, TENSOR, GRAPH, INTS, GRAPHS = 2, 3, 4, 5, 7, 10
 """Types of attributes, as AttributeProto numbers them."""
 
 
@@ -62,6 +62,7 @@ class AttributeView(Protocol):
     def ref_attr_name(self) -> str | None: ...
     def as_int(self) -> int: ...
     def as_ints(self) -> Sequence[int]: ...
+    def as_string(self) -> str: ...
 
 
 class ValueView(Protocol):

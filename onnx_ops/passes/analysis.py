@@ -19,7 +19,9 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
-_LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
+HARDENED = ("ConvTranspose", "Einsum", "MatMul")
+"""Further operators that `harden_for_directml` looks at whatever their attributes."""
+_LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that passes ask for."""
 
 
@@ -77,7 +79,7 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     return any(
-        node.op_type in (*STARTS, "MatMul")
+        node.op_type in (*STARTS, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

@@ -12,6 +12,8 @@ from onnx_ops.model.nodes import SLICING
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.conv_transpose_for_directml import ConvTransposeForDirectMLPass
+from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
 from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
@@ -22,6 +24,8 @@ HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
     SplitForDirectMLPass,
     SliceForDirectMLPass,
     ReshapeForDirectMLPass,
+    ConvTransposeForDirectMLPass,
+    EinsumForDirectMLPass,
     MatMulForDirectMLPass,
 )
 

@@ -7,13 +7,14 @@ structures of the operators are made from their tables (`schema`).
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sliceport.directml.operators import Operator
 from sliceport.directml.schema import SCHEMAS, Kind
 from sliceport.directml.tensor import BufferTensor
+from sliceport.errors import InvalidDescriptor
 
 _UINTS = ctypes.POINTER(ctypes.c_uint32)
 _INTS = ctypes.POINTER(ctypes.c_int32)
@@ -67,7 +68,77 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 } | {cls.__name__: cls for cls in (DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, DML_OPERATOR_DESC)}
 
 
-@dataclass
+_PADDING = 64
+"""Zeros behind each array of numbers, so that DirectML itself can refuse a DimensionCount beyond the array's length."""
+
+
+class _Address(int):
+    """An offset in an `Image` that becomes a pointer."""
+
+
+class Image:
+    """An operator as it lies in memory, apart from the address where it begins.
+
+    Attributes:
+        data: The structs and arrays; a pointer is the offset of what it points to.
+        pointers: The offsets of the pointers, which become valid by adding the address of `data` to each.
+        desc: The offset of the DML_OPERATOR_DESC.
+
+    Raises:
+        InvalidDescriptor: A number does not fit its field.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self.data = bytearray()
+        self.pointers: list[int] = []
+        values = [self._add_field(field.kind, getattr(operator, field.attribute)) for field in operator.schema.fields]
+        struct = self._add_struct(STRUCTS[operator.schema.struct], values)
+        self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
+
+    def _add_field(self, kind: Kind, value: Any) -> int | None:
+        """Return the value of a member, after adding what it points to."""
+        if kind in ("uint", "null"):
+            return value  # type: ignore[no-any-return]
+        if kind in ("uints", "ints"):
+            return self._add_array("I" if kind == "uints" else "i", value)
+        tensors = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
+        array_of_tensors = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, tensor]) for tensor in tensors]
+        return array_of_tensors[0] if array_of_tensors else None
+
+    def _add_tensor(self, tensor: BufferTensor) -> _Address:
+        return self._add_struct(
+            DML_BUFFER_TENSOR_DESC,
+            [
+                tensor.data_type,
+                tensor.flags,
+                len(tensor.sizes),
+                self._add_array("I", tensor.sizes),
+                None if tensor.strides is None else self._add_array("I", tensor.strides),
+                tensor.total_tensor_size_in_bytes,
+                tensor.guaranteed_base_offset_alignment,
+            ],
+        )
+
+    def _add_array(self, code: str, values: Sequence[int]) -> _Address:
+        try:
+            return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
+        except OverflowError as error:
+            raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
+
+    def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
+        start = self._add(bytes(kind(*(None if isinstance(value, _Address) else value for value in values))))
+        for (name, _), value in zip(kind._fields_, values, strict=True):  # type: ignore[misc]
+            if isinstance(value, _Address):
+                self.pointers.append(start + getattr(kind, name).offset)
+                self.data[self.pointers[-1] : self.pointers[-1] + 8] = value.to_bytes(8, "little")
+        return start
+
+    def _add(self, data: bytes) -> _Address:
+        start = _Address(len(self.data))
+        self.data += data + bytes(-len(data) % 8)
+        return start
+
+
 class NativeOperator:
     """An operator in C memory; pointers stay valid as long as this object lives.
 
@@ -76,43 +147,26 @@ class NativeOperator:
         struct: The operator's own struct, to which `desc.Desc` points.
     """
 
-    desc: DML_OPERATOR_DESC = field(init=False)
-    struct: ctypes.Structure = field(init=False)
-    _owned: list[Any] = field(default_factory=list, repr=False)
+    def __init__(self, operator: Operator) -> None:
+        image = Image(operator)
+        self._memory = (ctypes.c_char * len(image.data)).from_buffer(image.data)
+        base = ctypes.addressof(self._memory)
+        for position in image.pointers:
+            ctypes.c_uint64.from_address(base + position).value += base
+        self.desc = DML_OPERATOR_DESC.from_address(base + image.desc)
+        self.struct = STRUCTS[operator.schema.struct].from_address(self.desc.Desc)
 
     @property
     def address(self) -> int:
         """Address of `desc`."""
         return ctypes.addressof(self.desc)
 
-    def _keep_alive(self, value: Any) -> Any:
-        """Keep a reference to `value`, because ctypes keeps none for a pointer that is stored as an address."""
-        self._owned.append(value)
-        return value
-
-    def _to_array(self, kind: Any, values: Sequence[int]) -> Any:
-        return self._keep_alive((kind * len(values))(*values))
-
-    def _to_tensor_descs(self, tensors: Sequence[BufferTensor]) -> Any:
-        array = self._keep_alive((DML_TENSOR_DESC * len(tensors))())
-        for item, tensor in zip(array, tensors, strict=True):
-            buffer = self._keep_alive(
-                DML_BUFFER_TENSOR_DESC(
-                    tensor.data_type,
-                    tensor.flags,
-                    len(tensor.sizes),
-                    self._to_array(ctypes.c_uint32, tensor.sizes),
-                    None if tensor.strides is None else self._to_array(ctypes.c_uint32, tensor.strides),
-                    tensor.total_tensor_size_in_bytes,
-                    tensor.guaranteed_base_offset_alignment,
-                )
-            )
-            item.Type, item.Desc = _BUFFER, ctypes.addressof(buffer)
-        return ctypes.cast(array, _TENSOR)
-
 
 def to_native(operator: Operator) -> NativeOperator:
     """Copy an operator into C structs.
+
+    Raises:
+        InvalidDescriptor: A number does not fit its field.
 
     >>> from sliceport.directml.operators import ElementWiseIdentity
     >>> from sliceport.directml.tensor import BufferTensor, DataType
@@ -121,17 +175,4 @@ def to_native(operator: Operator) -> NativeOperator:
     >>> native.desc.Type, native.struct.ScaleBias
     (1, None)
     """
-    native = NativeOperator()
-    struct = STRUCTS[operator.schema.struct]()
-    for f in operator.schema.fields:
-        value = getattr(operator, f.attribute)
-        if f.kind in ("input", "output"):
-            value = native._to_tensor_descs([value])
-        elif f.kind == "outputs":
-            value = native._to_tensor_descs(value)
-        elif f.kind in ("uints", "ints"):
-            value = native._to_array(ctypes.c_uint32 if f.kind == "uints" else ctypes.c_int32, value)
-        setattr(struct, f.name, value)
-    native.struct = struct
-    native.desc = DML_OPERATOR_DESC(operator.schema.value, ctypes.addressof(struct))
-    return native
+    return NativeOperator(operator)

@@ -202,7 +202,7 @@ class Program:
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write `program.json`, a DxDispatch file with inputs per operator, and the annotated model, into a new folder.
+        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files and inputs per operator, annotated model.
 
         The folder is written under another name and then renamed, so that it is never seen incomplete.
 
@@ -213,13 +213,15 @@ class Program:
         # An earlier run into the same folder may have annotated a model of another format.
         models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
-        fill_folder(directory, self._fill, mark="program.json", others=(*sorted(models), *files), overwrite=overwrite)
+        others = ("program.hpp", *sorted(models), *files)
+        fill_folder(directory, self._fill, mark="program.json", others=others, overwrite=overwrite)
 
     def _fill(self, folder: Path) -> None:
         """Write all files into an empty folder."""
-        from sliceport.directml import dxdispatch  # needs NumPy, which lowering does not
+        from sliceport.directml import cpp, dxdispatch  # NumPy, which dxdispatch needs, is slow to load
 
         write_json(folder / "program.json", self.to_json())
+        (folder / "program.hpp").write_text(cpp.to_header(self), encoding="ascii")
         names = self._file_names()
         if self.calls:
             (folder / "dxdispatch").mkdir()

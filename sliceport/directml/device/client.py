@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,20 +14,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sliceport.directml.abi import Image
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import decode, encode
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
-from sliceport.directml.operators import Operator, to_json
-from sliceport.directml.program import Binding, Call
+from sliceport.directml.emulator import FILL
+from sliceport.directml.operators import Operator
 from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
+Buffer = bytes | bytearray | memoryview
 
 _MAX_TRIES = 3
-_STARTING = ("D3D12CreateDevice", "NativeCreateDevice", "DMLCreateDevice1")
+_STARTING = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
-FILL = 0xA5
-"""Initial byte of output buffers that the caller does not pass."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Device:
         self._timeout = timeout
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._memory: int | None = None
         self.retries = retries
         self.transient: list[str] = []
 
@@ -87,6 +89,9 @@ class Device:
     def _end_host(self, *, kill: bool = False) -> None:
         """End the host program: at once with `kill`, else by closing its input, which it waits for."""
         process, self._process = self._process, None
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            os.close(memory)
         if process is None:
             return
         if kill:
@@ -106,17 +111,16 @@ class Device:
         """Return adapter, DirectML feature level, data types and onnxruntime's version."""
         return self._ask({"do": "facts"})[0]
 
-    def create_operator(self, operator: Operator | Mapping[str, Any]) -> int:
+    def create_operator(self, operator: Operator) -> int:
         """Call IDMLDevice::CreateOperator and return its HRESULT, 0 for success.
 
-        Args:
-            operator: A descriptor, or one as JSON, whose fields may have any values.
-
         Raises:
-            DeviceError: The host program failed, or a number does not fit the struct's field.
+            DeviceError: The host program failed.
+            InvalidDescriptor: A number does not fit its field.
         """
+        image = Image(operator)
         try:
-            self._ask({"do": "create", "operator": _as_json(operator)})
+            self._ask({"do": "create", "operator": _describe(image)}, [image.data])
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
@@ -147,61 +151,16 @@ class Device:
         size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
         if data.size < size:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")
+        image = Image(operator)
         request = {
             "do": "run",
-            "operator": _as_json(operator),
-            "inputs": [{"size": size, "offset": byte_offset}],
-            "outputs": [{"size": int(before.size)} for before in outputs],
+            "operator": _describe(image),
+            "input": size,
+            "offset": byte_offset,
+            "outputs": [int(before.size) for before in outputs],
         }
-        payload = b"".join([data[:size].tobytes(), *(before.tobytes() for before in outputs)])
-        _, reply = self._ask(request, payload)
+        _, reply = self._ask(request, [image.data, data[:size].data, *(before.data for before in outputs)])
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
-
-    def run_calls(self, calls: Sequence[Call], values: Mapping[str, Bytes]) -> dict[str, Bytes]:
-        """Run operators of a lowered program as one DirectML graph, in one dispatch.
-
-        Args:
-            calls: The operators; an operator may read what another one writes.
-            values: The buffer of every value that an operator reads and no operator writes.
-
-        Returns:
-            The buffer of every value that is written.
-
-        Raises:
-            CallFailed: DirectML refuses an operator or the graph.
-            HostDied: The host program ended or did not answer in time.
-            InvalidDescriptor: A buffer ends before a tensor in it does.
-        """
-        written = {b.value: (node, i) for node, call in enumerate(calls) for i, b in enumerate(call.outputs)}
-        # Input edges are [graph input, node, 0], intermediate edges [node, output, node, 0], and output edges
-        # [node, output, graph output]; 0 is the only input of a slicing operator.
-        edges: dict[str, list[list[int]]] = {"input_edges": [], "output_edges": [], "intermediate_edges": []}
-        inputs: dict[Binding, int] = {}
-        for node, call in enumerate(calls):
-            source = written.get(call.input.value)
-            if source is None:
-                edges["input_edges"].append([inputs.setdefault(call.input, len(inputs)), node, 0])
-            elif call.input.byte_offset:
-                raise InvalidDescriptor(
-                    f"value {call.input.value!r} is computed in the graph, and DirectML cannot bind a view of it."
-                )
-            else:
-                edges["intermediate_edges"].append([*source, node, 0])
-        edges["output_edges"] = [[*source, i] for i, source in enumerate(written.values())]
-        sizes = [calls[node].operator.outputs[i].total_tensor_size_in_bytes for node, i in written.values()]
-        buffers = [_fit_buffer(values[binding.value], binding, calls) for binding in inputs]
-        operators = [to_json(call.operator) for call in calls]
-        bound = zip(inputs, buffers, strict=True)
-        request = {
-            "do": "run",
-            "graph": {"operators": operators, "input_count": len(inputs), "output_count": len(written), **edges},
-            "inputs": [{"size": int(data.size), "offset": b.byte_offset} for b, data in bound],
-            "outputs": [{"size": size} for size in sizes],
-        }
-        fill = bytes([FILL]) * sum(sizes)
-        _, reply = self._ask(request, b"".join([*(data.tobytes() for data in buffers), fill]))
-        parts = np.split(np.frombuffer(reply, np.uint8), np.cumsum(sizes)[:-1])
-        return dict(zip(written, parts, strict=True))
 
     def run_onnx(
         self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
@@ -250,7 +209,7 @@ class Device:
             "outputs": list(outputs),
             **options,
         }
-        header, reply = self._ask(request, b"".join([model, *(data for *_, data in arrays.values())]))
+        header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())])
         results, at = [], 0
         for output in header["outputs"]:
             data = reply[at : at + output["size"]]
@@ -258,7 +217,7 @@ class Device:
             results.append(decode(output["element"], output["shape"], data))
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
-    def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
         A request stops being repeated when a failure occurs for the second time. A failure to create the device says
@@ -283,14 +242,18 @@ class Device:
             self.transient += failures
             return answer
 
-    def _ask_once(self, request: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-        frame = protocol.encode(request, payload)
+    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer]) -> tuple[dict[str, Any], bytes]:
+        parts = [memoryview(part).cast("B") for part in payload if len(part)]
+        head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()
+        if self._memory is not None:
+            _write(self._memory, parts)
+            parts = []
         # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
-            header, reply = executor.submit(_exchange, self._process, frame).result(self._timeout)
+            header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)
         except TimeoutError:
             self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
@@ -304,34 +267,57 @@ class Device:
             raise
         finally:
             executor.shutdown(wait=False)
+        if self._memory is not None:
+            os.ftruncate(self._memory, 0)
         if "error" in header:
             failed = header["error"]
             raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
+        pipe, environment = subprocess.PIPE, self._environment
+        if sys.platform == "linux":
+            self._memory = os.memfd_create("sliceport")
+            environment = {**environment, "SLICEPORT_MEMORY": str(self._memory)}
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
-                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0, env=self._environment
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env=environment,
+                pass_fds=() if self._memory is None else (self._memory,),
             )
         except OSError as error:
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
 
 
-def _exchange(process: subprocess.Popen[bytes], frame: bytes) -> tuple[dict[str, Any], bytes]:
-    """Send a frame and return the header and the payload of the answer.
+def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
+    """Send the parts of a frame and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
     """
     assert process.stdin is not None
-    rest = memoryview(frame)
-    while rest:
-        rest = rest[process.stdin.write(rest) :]
+    for part in parts:
+        written = 0
+        while written < len(part):
+            written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
     return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+
+
+def _write(memory: int, parts: Sequence[memoryview]) -> None:
+    """Write a payload into the file that the host program shares."""
+    assert sys.platform != "win32"
+    position = 0
+    for part in parts:
+        written = 0
+        while written < len(part):  # one call writes at most 2 GiB
+            written += os.pwrite(memory, part[written:], position + written)
+        position += written
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
@@ -346,16 +332,6 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
     return b"".join(parts)
 
 
-def _fit_buffer(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:
-    """Cut a buffer after the last byte that a tensor at `binding` reaches, padded to a multiple of 4 bytes."""
-    reach = max(call.operator.input_tensor.total_tensor_size_in_bytes for call in calls if call.input == binding)
-    size = -(-(binding.byte_offset + reach) // 4) * 4
-    if data.size + 3 < size:
-        raise InvalidDescriptor(
-            f"a tensor in value {binding.value!r} ends at byte {size}, but its buffer has {data.size}."
-        )
-    return np.concatenate([data[:size], np.zeros(max(0, size - data.size), np.uint8)])
-
-
-def _as_json(operator: Operator | Mapping[str, Any]) -> dict[str, Any]:
-    return dict(operator) if isinstance(operator, Mapping) else to_json(operator)
+def _describe(image: Image) -> dict[str, Any]:
+    """Return the header's description of an image that begins a payload."""
+    return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

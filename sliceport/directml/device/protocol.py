@@ -2,7 +2,8 @@
 
 A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
 UTF-8 and the payload. A request's header has `do`; an answer's header has the result, or `error` with `call`,
-`hresult` and `message`. The payload is tensor bytes, concatenated in the order in which the header names them.
+`hresult` and `message`. The payload is tensor bytes, concatenated in the order in which the header names them. On Linux
+the payload of a request is not in the pipe but in memory that both share, because Wine copies slowly.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
 """Limits of the host program in bytes; it exits on a frame that announces more."""
 
 
-def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """Return a frame.
+def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
+    """Return the begin of a frame, before its payload.
 
     Raises:
         DeviceError: The header or payload is larger than the host program takes.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
-    for size, most in ((len(text), MAX_HEADER), (len(payload), MAX_PAYLOAD)):
+    for size, most in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
         if size > most:
             raise DeviceError(f"a request of {size} bytes is more than the host program takes ({most}).")
-    return PREFIX.pack(len(text), len(payload)) + text + payload
+    return PREFIX.pack(len(text), payload_size) + text
 
 
 def decode_header(text: bytes) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 //
 // It reads requests from stdin and writes one answer each to stdout, both as frames (see protocol.py):
 //   u32 header bytes, u64 payload bytes, the header (JSON), the payload (tensor bytes, concatenated).
+// Under Wine the payload of a request is not in the pipe but in memory that the client shares (see shared_memory).
 // The answer to a failed call is {"error": {"call", "hresult", "message"}}; only a closed pipe ends the process.
 //
 // Requests by "do":
-//   facts                                                 versions, adapter, feature level, data types
+//   facts                                                 versions, adapter, feature level
 //   create  operator                                      CreateOperator alone
-//   run     operator | graph, inputs, outputs             create, compile, initialise, run; operators are kept compiled
+//   run     operator, input, outputs                      create, compile, initialise, run; operators are kept compiled
 //   onnx    model, inputs, outputs, fallback, fusion,     a model on the DirectML provider; with trace, the provider of
 //           trace                                         each node, and with fusion off, of each single node
-// Operators are the JSON of a lowered program. Numbers are passed to DirectML unchecked, wrong ones too.
+// An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
 
@@ -40,6 +41,12 @@
 
 using nlohmann::json;
 using Bytes = std::vector<unsigned char>;
+
+// The bytes that follow a request's header.
+struct Payload {
+    const unsigned char *data;
+    size_t size;
+};
 
 struct Failure : std::runtime_error {
     HRESULT hresult;
@@ -78,96 +85,18 @@ template <class T> class Com {
     explicit operator bool() const { return p != nullptr; }
 };
 
-// ---- DirectML structs from JSON ------------------------------------------------------------------------------------
+// An operator's structs: a copy of the Image of abi.py, with its pointers relocated.
+class Desc {
+    std::vector<UINT64> memory;
 
-static UINT as_uint(const json &value) {
-    if (!value.is_number_integer() || value < 0 || value > 0xffffffffull) throw std::invalid_argument(value.dump() + " is no UINT");
-    return value.get<UINT>();
-}
+  public:
+    const DML_OPERATOR_DESC *desc;
 
-static INT as_int(const json &value) {
-    if (!value.is_number_integer() || value < -2147483648ll || value > 2147483647ll) throw std::invalid_argument(value.dump() + " is no INT");
-    return value.get<INT>();
-}
-
-// Owns everything that a descriptor points to.
-struct Desc {
-    std::deque<std::vector<UINT>> uints;
-    std::deque<std::vector<INT>> ints;
-    std::deque<DML_BUFFER_TENSOR_DESC> buffers;
-    std::deque<std::vector<DML_TENSOR_DESC>> tensors;
-    union {
-        DML_SLICE1_OPERATOR_DESC slice1;
-        DML_SLICE_OPERATOR_DESC slice;
-        DML_SPLIT_OPERATOR_DESC split;
-        DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC identity;
-    };
-    DML_OPERATOR_DESC desc{};
-    UINT output_count = 1;
-
-    // Arrays are padded with zeros, so that DirectML itself can refuse a DimensionCount beyond their length.
-    template <class T> static const T *padded(std::deque<std::vector<T>> &arrays, const json &values, T (*convert)(const json &)) {
-        auto &out = arrays.emplace_back();
-        for (auto &v : values) out.push_back(convert(v));
-        out.resize(out.size() + 64);
-        return out.data();
-    }
-    const UINT *array(const json &values) { return padded(uints, values, as_uint); }
-    const INT *signed_array(const json &values) { return padded(ints, values, as_int); }
-    static UINT count(const json &owner, const char *name, size_t otherwise) {
-        UINT n = owner.contains(name) ? as_uint(owner[name]) : static_cast<UINT>(otherwise);
-        if (n > 64) throw std::invalid_argument(std::string(name) + " is more than this host has room for");
-        return n;
-    }
-    static DML_TENSOR_DATA_TYPE data_type(const json &value) {
-        static const char *names[] = {"UNKNOWN", "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32",
-                                      "INT16",   "INT8",    "FLOAT64", "UINT64", "INT64",  "UINT4", "INT4"};
-        if (value.is_number_integer()) return static_cast<DML_TENSOR_DATA_TYPE>(as_uint(value));
-        for (int i = 0; i < 14; i++)
-            if (value == names[i]) return static_cast<DML_TENSOR_DATA_TYPE>(i);
-        throw std::invalid_argument("data type " + value.dump() + " is not known");
-    }
-    DML_TENSOR_DESC tensor(const json &t) {
-        auto &b = buffers.emplace_back();
-        b.DataType = data_type(t.at("DataType"));
-        b.Flags = t.contains("Flags") ? DML_TENSOR_FLAG_OWNED_BY_DML : DML_TENSOR_FLAG_NONE;
-        b.DimensionCount = count(t, "DimensionCount", t.at("Sizes").size());
-        b.Sizes = array(t["Sizes"]);
-        b.Strides = t.contains("Strides") ? array(t["Strides"]) : nullptr;
-        b.TotalTensorSizeInBytes = t.at("TotalTensorSizeInBytes").get<UINT64>();
-        b.GuaranteedBaseOffsetAlignment = t.contains("GuaranteedBaseOffsetAlignment") ? as_uint(t["GuaranteedBaseOffsetAlignment"]) : 0;
-        return {DML_TENSOR_TYPE_BUFFER, &b};
-    }
-    const DML_TENSOR_DESC *one(const json &t) {
-        tensors.push_back({tensor(t)});
-        return tensors.back().data();
-    }
-
-    explicit Desc(const json &op) {
-        const std::string type = op.at("type");
-        const json &d = op.at("desc");
-        const DML_TENSOR_DESC *in = one(d.at("InputTensor"));
-        if (type == "DML_OPERATOR_SLICE1") {
-            slice1 = {in, one(d.at("OutputTensor")), count(d, "DimensionCount", 0), array(d.at("InputWindowOffsets")),
-                      array(d.at("InputWindowSizes")), signed_array(d.at("InputWindowStrides"))};
-            desc = {DML_OPERATOR_SLICE1, &slice1};
-        } else if (type == "DML_OPERATOR_SLICE") {
-            slice = {in, one(d.at("OutputTensor")), count(d, "DimensionCount", 0), array(d.at("Offsets")), array(d.at("Sizes")),
-                     array(d.at("Strides"))};
-            desc = {DML_OPERATOR_SLICE, &slice};
-        } else if (type == "DML_OPERATOR_SPLIT") {
-            auto &outs = tensors.emplace_back();
-            for (auto &t : d.at("OutputTensors")) outs.push_back(tensor(t));
-            if (as_uint(d.at("OutputCount")) > outs.size()) throw std::invalid_argument("OutputCount is more than OutputTensors has");
-            output_count = static_cast<UINT>(outs.size());
-            split = {in, as_uint(d["OutputCount"]), outs.data(), as_uint(d.at("Axis"))};
-            desc = {DML_OPERATOR_SPLIT, &split};
-        } else if (type == "DML_OPERATOR_ELEMENT_WISE_IDENTITY") {
-            identity = {in, one(d.at("OutputTensor")), nullptr};
-            desc = {DML_OPERATOR_ELEMENT_WISE_IDENTITY, &identity};
-        } else {
-            throw std::invalid_argument("operator type " + type + " is not known");
-        }
+    Desc(const json &image, const unsigned char *bytes) : memory((image.at("size").get<size_t>() + 7) / 8) {
+        auto *base = reinterpret_cast<unsigned char *>(memory.data());
+        memcpy(base, bytes, image["size"].get<size_t>());
+        for (const size_t place : image.at("pointers")) memory.at(place / 8) += reinterpret_cast<UINT64>(base);
+        desc = reinterpret_cast<DML_OPERATOR_DESC *>(base + image.at("desc").get<size_t>());
     }
     Desc(const Desc &) = delete;
 };
@@ -271,7 +200,6 @@ struct Device {
     UINT64 fence_value = 0;
     std::string adapter;
     LUID luid{};
-    bool is_native = false;
     std::list<std::string> recent;  // keys of `compiled`, the latest first
     std::map<std::string, std::unique_ptr<Compiled>> compiled;
 
@@ -296,8 +224,7 @@ struct Device {
         const std::string vulkan = vulkan_device();
         if (!vulkan.empty()) adapter = vulkan;
         HRESULT hr = create_native_device(d3d.raw(), luid);
-        is_native = hr != E_NOTIMPL;
-        if (!is_native) hr = create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw());
+        if (hr == E_NOTIMPL) hr = create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw());
         must(hr, "D3D12CreateDevice");
         answer_meta_commands(d3d.get());
         must(create_dml(d3d.get(), DML_CREATE_DEVICE_FLAG_NONE, DML_FEATURE_LEVEL_1_0, IID_IDMLDevice, dml.raw()), "DMLCreateDevice1");
@@ -398,50 +325,11 @@ struct Device {
 
     Com<IDMLOperator> create(const Desc &desc) {
         Com<IDMLOperator> op;
-        must(dml->CreateOperator(&desc.desc, IID_IDMLOperator, op.raw()), "CreateOperator");
+        must(dml->CreateOperator(desc.desc, IID_IDMLOperator, op.raw()), "CreateOperator");
         return op;
     }
 
-    Com<IDMLCompiledOperator> compile_graph(const json &graph) {
-        std::deque<Desc> descs;
-        std::deque<Com<IDMLOperator>> ops;
-        std::deque<DML_OPERATOR_GRAPH_NODE_DESC> nodes;
-        std::deque<DML_INPUT_GRAPH_EDGE_DESC> in;
-        std::deque<DML_OUTPUT_GRAPH_EDGE_DESC> out;
-        std::deque<DML_INTERMEDIATE_GRAPH_EDGE_DESC> between;
-        std::vector<DML_GRAPH_NODE_DESC> node_descs;
-        std::vector<DML_GRAPH_EDGE_DESC> in_edges, out_edges, between_edges;
-        for (auto &op : graph.at("operators")) {
-            ops.push_back(create(descs.emplace_back(op)));
-            nodes.push_back({ops.back().get(), nullptr});
-            node_descs.push_back({DML_GRAPH_NODE_TYPE_OPERATOR, &nodes.back()});
-        }
-        for (auto &e : graph.at("input_edges")) {
-            in.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
-            in_edges.push_back({DML_GRAPH_EDGE_TYPE_INPUT, &in.back()});
-        }
-        for (auto &e : graph.at("output_edges")) {
-            out.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
-            out_edges.push_back({DML_GRAPH_EDGE_TYPE_OUTPUT, &out.back()});
-        }
-        for (auto &e : graph.at("intermediate_edges")) {
-            between.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), as_uint(e[3]), nullptr});
-            between_edges.push_back({DML_GRAPH_EDGE_TYPE_INTERMEDIATE, &between.back()});
-        }
-        auto size = [](const auto &v) { return static_cast<UINT>(v.size()); };
-        DML_GRAPH_DESC d{as_uint(graph.at("input_count")), as_uint(graph.at("output_count")), size(node_descs), node_descs.data(),
-                         size(in_edges), in_edges.data(), size(out_edges), out_edges.data(), size(between_edges), between_edges.data()};
-        Com<IDMLDevice1> device1;
-        must(dml->QueryInterface(IID_IDMLDevice1, device1.raw()), "QueryInterface(IDMLDevice1)");
-        Com<IDMLCompiledOperator> result;
-        must(device1->CompileGraph(&d, DML_EXECUTION_FLAG_NONE, IID_IDMLCompiledOperator, result.raw()), "CompileGraph");
-        return result;
-    }
-
-    Compiled &ready(const json &request) {
-        const bool graph = request.contains("graph");
-        const json &what = graph ? request["graph"] : request.at("operator");
-        const std::string key = what.dump();
+    Compiled &ready(const Desc &desc, const std::string &key) {
         auto found = compiled.find(key);
         if (found != compiled.end()) {
             recent.remove(key);
@@ -449,21 +337,19 @@ struct Device {
             return *found->second;
         }
         auto fresh = std::make_unique<Compiled>();
-        if (graph) {
-            fresh->op = compile_graph(what);
-        } else {
-            Desc desc(what);
-            auto op = create(desc);
-            must(dml->CompileOperator(op.get(), DML_EXECUTION_FLAG_NONE, IID_IDMLCompiledOperator, fresh->op.raw()), "CompileOperator");
-        }
-        fresh->needs = properties(fresh->op.get());
-        initialize(*fresh);
+        compile(create(desc).get(), *fresh);
         if (recent.size() >= 64) {
             compiled.erase(recent.back());
             recent.pop_back();
         }
         recent.push_front(key);
         return *(compiled[key] = std::move(fresh));
+    }
+
+    void compile(IDMLOperator *op, Compiled &c) {
+        must(dml->CompileOperator(op, DML_EXECUTION_FLAG_NONE, IID_IDMLCompiledOperator, c.op.raw()), "CompileOperator");
+        c.needs = properties(c.op.get());
+        initialize(c);
     }
 
     void initialize(Compiled &c) {
@@ -481,54 +367,47 @@ struct Device {
         finish();
     }
 
-    // Fill the buffers from the payload, inputs first, run, and return the outputs' bytes.
-    Bytes run(const json &request, const Bytes &payload) {
-        Compiled &c = ready(request);
-        struct Bound {
-            UINT64 size, offset;
-            Com<ID3D12Resource> resource;
-        };
-        std::vector<Bound> bound;
-        const size_t input_count = request.at("inputs").size();
-        UINT64 total = 0, read = 0;
-        for (const char *kind : {"inputs", "outputs"})
-            for (auto &b : request.at(kind)) {
-                UINT64 size = b.at("size"), offset = b.value("offset", UINT64(0));
-                if (size == 0 || size % 4 || offset >= size) throw std::invalid_argument("a buffer needs a size that is a multiple of 4");
-                bound.push_back({size, offset, buffer(size, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_STATE_COPY_DEST)});
-                total += size;
-                if (bound.size() > input_count) read += size;
-            }
-        if (total != payload.size()) throw std::invalid_argument("the payload is not as long as the buffers");
+    // Fill the buffers of the input and the outputs from `bytes`, run, and return the outputs' bytes.
+    Bytes run(const Compiled &c, const Payload &bytes, UINT64 input_size, UINT64 byte_offset, const std::vector<UINT64> &output_sizes) {
+        std::vector<UINT64> sizes{input_size};
+        sizes.insert(sizes.end(), output_sizes.begin(), output_sizes.end());
+        UINT64 total = 0;
+        for (UINT64 size : sizes) {
+            if (size == 0 || size % 4) throw std::invalid_argument("a buffer needs a size that is a multiple of 4");
+            total += size;
+        }
+        if (total != bytes.size) throw std::invalid_argument("the payload is not as long as the buffers");
         auto upload = buffer(total, D3D12_HEAP_TYPE_UPLOAD, D3D12_RESOURCE_STATE_GENERIC_READ);
-        auto readback = buffer(read ? read : 4, D3D12_HEAP_TYPE_READBACK, D3D12_RESOURCE_STATE_COPY_DEST);
+        auto readback = buffer(total - input_size, D3D12_HEAP_TYPE_READBACK, D3D12_RESOURCE_STATE_COPY_DEST);
         void *memory = nullptr;
         must(upload->Map(0, nullptr, &memory), "Map");
-        memcpy(memory, payload.data(), total);
+        memcpy(memory, bytes.data, total);
         upload->Unmap(0, nullptr);
+        std::vector<Com<ID3D12Resource>> resources;
         std::deque<DML_BUFFER_BINDING> buffers;
         std::vector<DML_BINDING_DESC> inputs, outputs;
         UINT64 at = 0;
-        for (size_t i = 0; i < bound.size(); i++) {
-            auto &b = bound[i];
-            list->CopyBufferRegion(b.resource.get(), 0, upload.get(), at, b.size);
-            transition(b.resource.get(), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_UNORDERED_ACCESS);
-            at += b.size;
-            buffers.push_back({b.resource.get(), b.offset, b.size - b.offset});
-            (i < input_count ? inputs : outputs).push_back({DML_BINDING_TYPE_BUFFER, &buffers.back()});
+        for (UINT64 size : sizes) {
+            const UINT64 offset = resources.empty() ? byte_offset : 0;
+            auto *resource = resources.emplace_back(buffer(size, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_STATE_COPY_DEST)).get();
+            list->CopyBufferRegion(resource, 0, upload.get(), at, size);
+            transition(resource, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_UNORDERED_ACCESS);
+            at += size;
+            buffers.push_back({resource, offset, size - offset});
+            (inputs.empty() ? inputs : outputs).push_back({DML_BINDING_TYPE_BUFFER, &buffers.back()});
         }
         std::deque<Com<ID3D12Resource>> during;
         Com<IDMLBindingTable> table;
         dispatch(c.op.get(), c.needs, &inputs, outputs, c.persistent.get(), during, table);
         at = 0;
-        for (size_t i = input_count; i < bound.size(); i++) {
-            transition(bound[i].resource.get(), D3D12_RESOURCE_STATE_UNORDERED_ACCESS, D3D12_RESOURCE_STATE_COPY_SOURCE);
-            list->CopyBufferRegion(readback.get(), at, bound[i].resource.get(), 0, bound[i].size);
-            at += bound[i].size;
+        for (size_t i = 1; i < sizes.size(); i++) {
+            transition(resources[i].get(), D3D12_RESOURCE_STATE_UNORDERED_ACCESS, D3D12_RESOURCE_STATE_COPY_SOURCE);
+            list->CopyBufferRegion(readback.get(), at, resources[i].get(), 0, sizes[i]);
+            at += sizes[i];
         }
         finish();
         must(readback->Map(0, nullptr, &memory), "Map");
-        Bytes result(static_cast<unsigned char *>(memory), static_cast<unsigned char *>(memory) + read);
+        Bytes result(static_cast<unsigned char *>(memory), static_cast<unsigned char *>(memory) + at);
         readback->Unmap(0, nullptr);
         return result;
     }
@@ -536,7 +415,6 @@ struct Device {
     json facts() {
         json f;
         f["adapter"] = adapter;
-        f["native_vkd3d"] = is_native;
         D3D12_FEATURE_DATA_SHADER_MODEL model{static_cast<D3D_SHADER_MODEL>(0x66)};
         if (SUCCEEDED(d3d->CheckFeatureSupport(D3D12_FEATURE_SHADER_MODEL, &model, sizeof model)))
             f["shader_model"] = std::to_string(model.HighestShaderModel >> 4) + "." + std::to_string(model.HighestShaderModel & 15);
@@ -548,12 +426,6 @@ struct Device {
         DML_FEATURE_DATA_FEATURE_LEVELS data{};
         must(dml->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, sizeof query, &query, sizeof data, &data), "CheckFeatureSupport");
         f["feature_level"] = std::to_string(data.MaxSupportedFeatureLevel >> 12) + "." + std::to_string(data.MaxSupportedFeatureLevel >> 8 & 15);
-        for (UINT type = 1; type < 14; type++) {
-            DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT q{static_cast<DML_TENSOR_DATA_TYPE>(type)};
-            DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT s{};
-            HRESULT hr = dml->CheckFeatureSupport(DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT, sizeof q, &q, sizeof s, &s);
-            if (SUCCEEDED(hr) && s.IsSupported) f["data_types"].push_back(type);
-        }
         return f;
     }
 };
@@ -615,7 +487,7 @@ class Onnx {
         ok(api->GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)), "GetExecutionProviderApi");
     }
 
-    std::pair<json, Bytes> run(Device &device, const json &request, const Bytes &payload) {
+    std::pair<json, Bytes> run(Device &device, const json &request, const Payload &payload) {
         OrtSessionOptions *options = nullptr;
         ok(api->CreateSessionOptions(&options), "CreateSessionOptions");
         std::unique_ptr<OrtSessionOptions, void (*)(OrtSessionOptions *)> free_options(options, api->ReleaseSessionOptions);
@@ -635,9 +507,9 @@ class Onnx {
         }
         ok(dml->AppendByDevice(options, device.dml.get(), device.queue.get()), "SessionOptionsAppendExecutionProvider_DML1");
         const size_t model_size = request.at("model_size");
-        if (model_size > payload.size()) throw std::invalid_argument("the payload is shorter than the model");
+        if (model_size > payload.size) throw std::invalid_argument("the payload is shorter than the model");
         OrtSession *session = nullptr;
-        ok(api->CreateSessionFromArray(env, payload.data(), model_size, options, &session), "CreateSession");
+        ok(api->CreateSessionFromArray(env, payload.data, model_size, options, &session), "CreateSession");
         std::unique_ptr<OrtSession, void (*)(OrtSession *)> free_session(session, api->ReleaseSession);
         OrtMemoryInfo *memory = nullptr;
         ok(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory), "CreateCpuMemoryInfo");
@@ -662,8 +534,8 @@ class Onnx {
             const json &v = request["inputs"][i];
             const size_t size = v.at("size");
             const std::vector<int64_t> shape = v.at("shape");
-            if (size > payload.size() - at) throw std::invalid_argument("the payload is shorter than the inputs");
-            ok(api->CreateTensorWithDataAsOrtValue(memory, const_cast<unsigned char *>(payload.data()) + at, size, shape.data(), shape.size(),
+            if (size > payload.size - at) throw std::invalid_argument("the payload is shorter than the inputs");
+            ok(api->CreateTensorWithDataAsOrtValue(memory, const_cast<unsigned char *>(payload.data) + at, size, shape.data(), shape.size(),
                                                    static_cast<ONNXTensorElementDataType>(v.at("element").get<int>()), &values[i]),
                "CreateTensor");
             at += size;
@@ -710,6 +582,15 @@ static bool read_exactly(void *into, size_t size) {
     return true;
 }
 
+// Return the memory in which the client of a host under Wine puts payloads, or null where they come through the pipe: a
+// file of Linux that is already open. `most` bytes of addresses are mapped once, however long the file is.
+static const unsigned char *shared_memory(size_t most) {
+    const char *descriptor = getenv("SLICEPORT_MEMORY");
+    auto map = descriptor ? unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap") : nullptr;
+    void *memory = map ? map(nullptr, most, 1, 1, atoi(descriptor), 0) : reinterpret_cast<void *>(-1);  // PROT_READ, MAP_SHARED
+    return memory == reinterpret_cast<void *>(-1) ? nullptr : static_cast<unsigned char *>(memory);
+}
+
 static void answer(FILE *out, const json &header, const Bytes &payload) {
     const std::string text = header.dump(-1, ' ', true, json::error_handler_t::replace);
     const UINT32 a = static_cast<UINT32>(text.size());
@@ -735,21 +616,24 @@ int main() {
     _dup2(_fileno(stderr), _fileno(stdout));
     std::unique_ptr<Device> device;
     std::unique_ptr<Onnx> onnx;
+    const size_t most = 8ull << 30;
+    const unsigned char *shared = shared_memory(most);
     UINT32 header_size;
     UINT64 payload_size;
     while (read_exactly(&header_size, 4) && read_exactly(&payload_size, 8)) {
         json result = json::object();
         std::string text;
-        Bytes payload, reply;
+        Bytes piped, reply;
         try {
-            if (header_size > (64u << 20) || payload_size > (8ull << 30)) return 3;  // not a frame of the client: give up
+            if (header_size > (64u << 20) || payload_size > most) return 3;  // not a frame of the client: give up
             text.resize(header_size);
-            payload.resize(payload_size);
+            if (!shared) piped.resize(payload_size);
         } catch (const std::bad_alloc &) {
             return 4;  // the payload stays in the pipe
         }
+        const Payload payload{shared ? shared : piped.data(), payload_size};
         try {
-            if (!read_exactly(text.data(), text.size()) || !read_exactly(payload.data(), payload.size())) return 2;
+            if (!read_exactly(text.data(), text.size()) || !read_exactly(piped.data(), piped.size())) return 2;
             const json request = json::parse(text);
             const std::string what = request.at("do");
             if (!device) device = std::make_unique<Device>();
@@ -757,11 +641,19 @@ int main() {
                 result = device->facts();
                 if (!onnx) onnx = std::make_unique<Onnx>();
                 result["onnxruntime"] = onnx->version;
-            } else if (what == "create") {
-                Desc desc(request.at("operator"));
-                device->create(desc);
-            } else if (what == "run") {
-                reply = device->run(request, payload);
+            } else if (what == "create" || what == "run") {
+                const json &image = request.at("operator");
+                const size_t size = image.at("size");
+                if (size > payload.size) throw std::invalid_argument("the payload is shorter than the operator");
+                const Desc desc(image, payload.data);
+                if (what == "create") {
+                    device->create(desc);
+                } else {
+                    const std::vector<UINT64> sizes = request.at("outputs");
+                    const std::string key(reinterpret_cast<const char *>(payload.data), size);
+                    const Payload buffers{payload.data + size, payload.size - size};
+                    reply = device->run(device->ready(desc, key), buffers, request.at("input"), request.at("offset"), sizes);
+                }
             } else if (what == "onnx") {
                 if (!onnx) onnx = std::make_unique<Onnx>();
                 std::tie(result, reply) = onnx->run(*device, request, payload);

@@ -125,7 +125,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml: device.Devi
 def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     works(directml)
     monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
-    with pytest.raises(DeviceError, match="a request of 16 bytes is more than the host program takes"):
+    with pytest.raises(DeviceError, match=r"a request of \d+ bytes is more than the host program takes \(15\)"):
         works(directml)
     monkeypatch.undo()
     works(directml)
@@ -139,6 +139,21 @@ def test_a_tensor_of_256_mib_is_sliced(directml: device.Device) -> None:
     operator = Slice1(tensor, BufferTensor.of(DataType.UINT32, (2**10, 4)), 2, (0, 0), (2**24, 4), (-(2**14), 1))
     (got,) = directml.run(operator, data.view(np.uint8))
     assert np.array_equal(got.view(np.uint32).reshape(2**10, 4), data.reshape(sizes)[:: -(2**14)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_two_thousand_operators_in_one_process(directml: device.Device) -> None:
+    """Compiled operators are kept up to a bound, everything else is released: memory stays where it was."""
+    data = np.arange(64, dtype=np.uint8)
+    after_first = 0
+    for i in range(2000):
+        source, target = BufferTensor.of(DataType.UINT8, (64,)), BufferTensor.of(DataType.UINT8, (1 + i % 40,))
+        operator = Slice1(source, target, 1, (i % 20,), (1 + i % 40,), (1,))
+        (got,) = directml.run(operator, data)
+        assert np.array_equal(got[: 1 + i % 40], data[i % 20 : i % 20 + 1 + i % 40])
+        if i == 200:
+            after_first = resident(host_of(directml))
+    assert resident(host_of(directml)) < after_first + 100 * 2**20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -172,7 +187,7 @@ def test_requests_that_make_no_sense_are_answered_with_an_error(directml: device
     for request in (
         {"do": "dance"},
         {"do": "run"},
-        {"do": "create", "operator": {"type": "DML_OPERATOR_GEMM", "desc": {}}},
+        {"do": "create", "operator": {"size": 8, "pointers": [], "desc": 0}},
     ):
         with pytest.raises(CallFailed, match="request failed with 0x80070057"):
             directml._ask(request)
@@ -213,9 +228,9 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
             opened.facts()
 
 
-def test_frames_hold_a_header_and_a_payload() -> None:
-    frame = protocol.encode({"do": "x"}, b"abc")
-    header, payload = protocol.PREFIX.unpack(frame[:12])
-    assert (frame[12 : 12 + header], frame[-payload:]) == (b'{"do":"x"}', b"abc")
+def test_frame_begins_with_the_sizes_and_the_header() -> None:
+    head = protocol.encode_head({"do": "x"}, 3)
+    assert protocol.PREFIX.unpack(head[:12]) == (len(head) - 12, 3)
+    assert head[12:] == b'{"do":"x"}'
     with pytest.raises(ValueError, match="not an object"):
         protocol.decode_header(b"[]")

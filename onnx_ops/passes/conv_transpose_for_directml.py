@@ -1,0 +1,42 @@
+"""A ConvTranspose of one spatial axis that onnxruntime's DirectML provider refuses for its output_padding."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.model.conditions import conv_transpose_defects
+from onnx_ops.model.nodes import read_ints, read_string
+from onnx_ops.passes.base import NodePass
+
+_EXPLICIT_PADS = ("", "NOTSET")
+
+
+class ConvTransposeForDirectMLPass(NodePass):
+    """Remove the output_padding of a ConvTranspose of one spatial axis, which onnxruntime-directml 1.24.4 refuses.
+
+    1. The output_padding is 0: it has no effect.
+    2. The pad at the end is at least the output_padding: it becomes smaller by as much.
+
+    Given: y = ConvTranspose(x[1,4,8], w[4,2,8], strides=[4], pads=[2,2], output_padding=[1])
+    Result: y = ConvTranspose(x, w, strides=[4], pads=[2,1])
+
+    Reported and not fixed: a smaller pad, auto_pad, and output_shape, unless the output_padding is 0.
+    """
+
+    op_types = ("ConvTranspose",)
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        defects = conv_transpose_defects(node, opset)
+        if not defects:
+            return
+        (extra,) = read_ints(node, "output_padding") or (0,)
+        if extra:
+            begin, end = read_ints(node, "pads") or (0, 0)
+            is_computed = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes
+            if is_computed or end < extra:
+                self.report_change(node, None, defects)
+                return
+            node.attributes["pads"] = ir.AttrInt64s("pads", [begin, end - extra])
+        node.attributes.pop("output_padding")
+        self.report_change(node, "ConvTranspose without output_padding", defects)

@@ -1,0 +1,140 @@
+"""An Einsum that ends the process on onnxruntime's DirectML provider, or that it computes wrongly, as a MatMul."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, takewhile
+from math import prod
+
+import onnx_ir as ir
+
+from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import AXES_INPUT_OPSET, build_constant
+from onnx_ops.passes.names import mark_new
+from onnx_ops.passes.outcome import Skip
+
+Group = str
+"""The labels of axes that become one axis; without labels an axis of size 1."""
+
+
+class EinsumForDirectMLPass(NodePass):
+    """Write an Einsum of two tensors as a MatMul: onnxruntime-directml 1.24.4 ends the process, or leaves out axes.
+
+    1. ReduceSum sums over labels that only one tensor has. Transpose and Reshape bring each tensor to the labels that
+       both keep, its own labels, and one axis for the summed ones. They bring the product to the labels of the output.
+
+    Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
+    Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
+
+    Reported and not fixed: a tensor with a label twice, and axes of open sizes that a Reshape would have to join.
+    """
+
+    op_types = ("Einsum",)
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        defects = einsum_defects(node)
+        if not defects:
+            return
+        try:
+            new = self._build_product(node, opset)
+        except Skip:
+            self.report_change(node, None, defects)
+            return
+        for each in new:
+            mark_new(each.outputs[0])
+        self.replace_node(node, new)
+        self.report_change(node, "MatMul", defects)
+
+    def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
+        """Return nodes that compute what the Einsum does; the last one returns the result.
+
+        Raises:
+            Skip: A label occurs twice in a tensor, or a size is not known.
+        """
+        left, right, kept = einsum_terms(node)
+        first, second = node.inputs
+        assert first is not None
+        assert second is not None
+        if any(len(set(term)) < len(term) for term in (left, right)):
+            raise Skip("a label occurs twice in a tensor")
+        sizes = dict(zip(left + right, (*self._known(first), *self._known(second)), strict=True))
+        nodes: list[ir.Node] = []
+        first, left = _sum(nodes, first, left, right + kept, opset)
+        second, right = _sum(nodes, second, right, left + kept, opset)
+        if len(set(right) - set(left)) > len(set(left) - set(right)):
+            left, right, first, second = right, left, second, first
+        shared = [label for label in left if label in right]
+        summed = "".join(label for label in shared if label not in kept)
+        batch = [label for label in shared if label in kept]
+        own, other = ("".join(label for label in term if label not in shared) for term in (left, right))
+        rows = [own] if len(batch) + len(own) + 1 > MAX_MATMUL_AXES or not own else list(own)
+        operands = [
+            _arrange(nodes, first, left, [*batch, *rows, summed], sizes),
+            _arrange(nodes, second, right, [*batch, *[""] * (len(rows) - 1 if batch else 0), summed, other], sizes),
+        ]
+        nodes.append(ir.node("MatMul", operands))
+        _restore(nodes, [*batch, *rows, other], kept, sizes)
+        return nodes
+
+    def _known(self, value: ir.Value) -> Sequence[int | None]:
+        sizes = self.sizes(value)
+        if sizes is None:
+            raise Skip("the rank is not known")
+        return sizes
+
+
+Sizes = dict[str, int | None]
+
+
+def _sum(nodes: list[ir.Node], value: ir.Value, labels: str, others: str, opset: int) -> tuple[ir.Value, str]:
+    """Add a ReduceSum over the labels that are not in `others`. Return the result and its labels."""
+    axes = [axis for axis, label in enumerate(labels) if label not in others]
+    if not axes:
+        return value, labels
+    if opset < AXES_INPUT_OPSET:
+        nodes.append(ir.node("ReduceSum", [value], {"axes": axes, "keepdims": 0}))
+    else:
+        nodes.append(build_constant(axes))
+        nodes.append(ir.node("ReduceSum", [value, nodes[-1].outputs[0]], {"keepdims": 0}))
+    return nodes[-1].outputs[0], "".join(label for label in labels if label in others)
+
+
+def _arrange(nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes) -> ir.Value:
+    """Add the nodes that bring axes with these labels into these groups, and return the result."""
+    value = _transpose(nodes, value, labels, "".join(groups))
+    return _reshape(nodes, value, groups, groups, sizes)
+
+
+def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes) -> None:
+    """Add the nodes that part the groups, and bring the axes into the order of `labels`."""
+    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes)
+    _transpose(nodes, value, "".join(groups), labels)
+
+
+def _transpose(nodes: list[ir.Node], value: ir.Value, before: str, after: str) -> ir.Value:
+    if before == after:
+        return value
+    nodes.append(ir.node("Transpose", [value], {"perm": [before.index(label) for label in after]}))
+    return nodes[-1].outputs[0]
+
+
+def _reshape(
+    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes
+) -> ir.Value:
+    """Add a Reshape to axes unless each group is one label. A leading axis of one label keeps its size.
+
+    Raises:
+        Skip: Sizes of more than one of the other axes are not known, or a size is 0.
+    """
+    if all(len(group) == 1 for group in groups):
+        return value
+    kept = len(list(takewhile(lambda group: len(group) == 1, groups)))
+    known = [[sizes[label] for label in axis] for axis in axes[kept:]]
+    if sum(None in axis for axis in known) > 1 or 0 in chain.from_iterable(known):
+        raise Skip("a size is not known")
+    shape = [-1 if None in axis else prod(size for size in axis if size is not None) for axis in known]
+    nodes.append(build_constant([0] * kept + shape))
+    nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
+    return nodes[-1].outputs[0]

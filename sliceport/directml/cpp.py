@@ -1,0 +1,151 @@
+"""A lowered program as a C++ header: the descriptors as constants, for programs that call DirectML themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sliceport.directml.operators import Operator
+from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.tensor import BufferTensor
+
+_HEAD = """\
+// The slicing operators of a model for DirectML, in the order in which they run. Written by sliceport.
+//
+// It needs C++17 and DirectML.h, of a DML_TARGET_VERSION of at least 0x{level:x}.
+#pragma once
+
+#include <DirectML.h>
+
+#include <array>
+
+namespace sliceport_program {{
+
+// A tensor of an operator: where it starts in the buffer of a value of the model.
+struct Binding {{
+    const char *value;
+    UINT64 byte_offset;
+}};
+
+// A run of an operator, by its place in `operators`, which bind its input and its outputs.
+struct Call {{
+    const char *node;
+    UINT operator_index;
+    Binding input;
+    const Binding *outputs;
+    UINT output_count;
+}};
+"""
+_TAIL = """\
+
+inline constexpr GUID operator_id = {0x26caae7a, 0x3081, 0x4633, {0x95, 0x81, 0x22, 0x6f, 0xbe, 0x57, 0x69, 0x5d}};
+
+// Create an IDMLOperator for each of `operators`. On failure those that exist stay in `created`; the others are null.
+inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, operators.size()> &created) {
+    created.fill(nullptr);
+    for (size_t i = 0; i < operators.size(); i++) {
+        const HRESULT hr = device->CreateOperator(&operators[i], operator_id, reinterpret_cast<void **>(&created[i]));
+        if (FAILED(hr)) return hr;
+    }
+    return S_OK;
+}
+
+}  // namespace sliceport_program
+"""
+
+
+def to_header(program: Program) -> str:
+    """Return the header of a program. Calls with equal descriptors share an operator.
+
+    Each refused node, and each output that needs no operator, is a comment.
+    """
+    numbers = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
+    names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
+    lines = [_HEAD.format(level=program.feature_level)]
+    for operator, i in numbers.items():
+        lines += _define_operator(operator, f"operator_{i}")
+    descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in numbers.items()]
+    lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
+    for call in program.calls:
+        outputs = ", ".join(_format_binding(b.value, b.byte_offset) for b in call.outputs)
+        lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
+    lines += _define_array("Call", "calls", [_format_call(call, names[call.id], numbers) for call in program.calls])
+    lines += (f"// {comment}" for lowered in program.nodes for comment in _comments(lowered))
+    return "\n".join(lines) + "\n" + _TAIL
+
+
+def _define_operator(operator: Operator, name: str) -> Iterator[str]:
+    """Yield the constants of an operator; its struct comes last and is called `name`."""
+    members = []
+    for field in operator.schema.fields:
+        value = getattr(operator, field.attribute)
+        if field.kind == "uint":
+            members.append(str(value))
+        elif field.kind == "null":
+            members.append("nullptr")
+        else:
+            member = f"{name}_{field.attribute}"
+            members.append(member)
+            if field.kind in ("uints", "ints"):
+                yield _define_numbers("UINT" if field.kind == "uints" else "INT", member, value)
+            else:
+                yield from _define_tensors(value if field.kind == "outputs" else (value,), member)
+    yield f"inline constexpr {operator.schema.struct} {name} = {{{', '.join(members)}}};\n"
+
+
+def _define_tensors(tensors: Sequence[BufferTensor], name: str) -> Iterator[str]:
+    """Yield the constants of tensors; an array of DML_TENSOR_DESC comes last and is called `name`."""
+    for i, tensor in enumerate(tensors):
+        strides = "nullptr"
+        yield _define_numbers("UINT", f"{name}_{i}_sizes", tensor.sizes)
+        if tensor.strides is not None:
+            strides = f"{name}_{i}_strides"
+            yield _define_numbers("UINT", strides, tensor.strides)
+        fields = (
+            f"DML_TENSOR_DATA_TYPE_{tensor.data_type.name}",
+            "DML_TENSOR_FLAG_OWNED_BY_DML" if tensor.flags else "DML_TENSOR_FLAG_NONE",
+            str(tensor.rank),
+            f"{name}_{i}_sizes",
+            strides,
+            str(tensor.total_tensor_size_in_bytes),
+            str(tensor.guaranteed_base_offset_alignment),
+        )
+        yield f"inline constexpr DML_BUFFER_TENSOR_DESC {name}_{i} = {{{', '.join(fields)}}};"
+    descs = ", ".join(f"{{DML_TENSOR_TYPE_BUFFER, &{name}_{i}}}" for i in range(len(tensors)))
+    yield f"inline constexpr DML_TENSOR_DESC {name}[] = {{{descs}}};"
+
+
+def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
+    return f"inline constexpr {kind} {name}[] = {{{', '.join(map(str, values))}}};"
+
+
+def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
+    """Return the lines of a std::array, which may be empty, with one item a line."""
+    end = [f"inline constexpr std::array<{kind}, {len(items)}> {name}{{}};\n"]
+    if items:
+        end = [f"inline constexpr std::array<{kind}, {len(items)}> {name} = {{{{"]
+        end += [*(f"    {item}," for item in items), "}};\n"]
+    return end
+
+
+def _format_call(call: Call, node: str, numbers: dict[Operator, int]) -> str:
+    source = _format_binding(call.input.value, call.input.byte_offset)
+    fields = (_quote(node), str(numbers[call.operator]), source, f"outputs_{call.id}", str(len(call.outputs)))
+    return f"{{{', '.join(fields)}}}"
+
+
+def _format_binding(value: str, byte_offset: int) -> str:
+    return f"{{{_quote(value)}, {byte_offset}}}"
+
+
+def _comments(lowered: LoweredNode) -> Iterator[str]:
+    if lowered.reason is not None:
+        yield f"refused: {_quote(lowered.reason.message)}"
+    for alias in lowered.aliases:
+        yield f"alias: {_quote(alias.output)} is {_quote(alias.value)} from byte {alias.byte_offset} on"
+
+
+def _quote(text: str) -> str:
+    """Return a C string literal; all but printable ASCII is in octal escapes of its UTF-8 bytes."""
+    data = text.encode(errors="surrogatepass")
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)
+    return f'"{"".join(plain)}"'

@@ -1,0 +1,114 @@
+"""An Einsum that the DirectML provider crashes on or computes wrongly becomes a MatMul, or is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx_models import parse
+from sessions import compute
+
+from onnx_ops.model.conditions import einsum_defects
+from onnx_ops.model.io import from_proto
+from onnx_ops.passes.harden_directml import harden_for_directml
+from sliceport.directml.device import Device, HostDied
+
+SIZES = dict(zip("abcdefghij", (2, 3, 1, 4, 2, 3, 2, 2, 3, 2), strict=True))
+
+
+def einsum(equation: str, opening: str = "") -> ir.Model:
+    terms = equation.partition("->")[0].split(",")
+    declared = [", ".join("n" if label in opening else str(SIZES[label]) for label in term) for term in terms]
+    inputs = ", ".join(f"float[{sizes}] x{i}" for i, sizes in enumerate(declared))
+    names = ", ".join(f"x{i}" for i in range(len(terms)))
+    return from_proto(parse(f'({inputs}) => (float y) {{ y = Einsum<equation = "{equation}">({names}) }}', 18))
+
+
+def data_for(equation: str) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    terms = equation.partition("->")[0].split(",")
+    return {f"x{i}": rng.standard_normal([SIZES[c] for c in term], np.float32) for i, term in enumerate(terms)}
+
+
+def equations() -> Iterator[str]:
+    """Yield an equation for each number of shared, own and summed labels, in reversed orders too."""
+    for batch, own, other, summed, alone in product(range(4), range(3), range(3), range(3), range(2)):
+        shared, first, second, gone = "abi"[:batch], "cd"[:own], "ef"[:other], "gh"[:summed]
+        if not shared + first + second or batch + own + other > 4:
+            continue
+        left, right, kept = shared + first + gone + "j" * alone, gone + second + shared, second + shared + first
+        if not (left and right):
+            continue
+        yield f"{left},{right}->{kept}"
+        yield f"{left[::-1]},{right}->{kept[::-1]}"
+
+
+DEFECTIVE = [equation for equation in equations() if einsum_defects(next(iter(einsum(equation).graph)))]
+
+
+@pytest.mark.parametrize("equation", DEFECTIVE)
+def test_rewritten_einsum_computes_the_same(equation: str) -> None:
+    model, data = einsum(equation), data_for(equation)
+    (before,) = compute(ir.serde.serialize_model(model), **data)
+    changes = harden_for_directml(model).changes
+    assert (changes[0].op, changes[0].replacement) == ("Einsum", "MatMul")
+    assert all(change.replacement for change in changes)
+    assert "Einsum" not in {node.op_type for node in model.graph}
+    (after,) = compute(ir.serde.serialize_model(model), **data)
+    assert after.shape == before.shape
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["ab,bc->ac", "abj,jbc->abc", "ab,ab->", "abc,abc->abc", "ab,cd->abcd", "abc->ba", "aag->a", "ab,bc,cd->ad"],
+)
+def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
+    assert harden_for_directml(einsum(equation)).changes == ()
+
+
+def test_einsum_with_an_ellipsis_stays() -> None:
+    graph = '(float[2,3] x, float[3] z) => (float y) { y = Einsum<equation = "...a,a->...">(x, z) }'
+    assert harden_for_directml(from_proto(parse(graph, 18))).changes == ()
+
+
+@pytest.mark.parametrize(("equation", "opening"), [("aag,ag->a", ""), ("acdgh,efgha->acdef", "ef")])
+def test_einsum_that_needs_a_diagonal_or_joins_open_axes_is_named(equation: str, opening: str) -> None:
+    model = einsum(equation, opening)
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement is None
+    assert change.defects
+    assert [node.op_type for node in model.graph] == ["Einsum"]
+
+
+@pytest.mark.parametrize("opening", ["a", "ad"])
+def test_open_sizes_stay_open(opening: str) -> None:
+    equation = "adgh,egh->ade"  # XLNet's projection
+    model, data = einsum(equation, opening), data_for(equation)
+    (before,) = compute(ir.serde.serialize_model(model), **data)
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement == "MatMul"
+    (after,) = compute(ir.serde.serialize_model(model), **data)
+    assert after.tobytes() == before.tobytes()
+
+
+@pytest.mark.parametrize("equation", ["ag,ag->a", "adgh,egh->ade", "gh,ghe->e", "abg,abgef->abef", "abdg,abd->abd"])
+def test_provider_needs_the_rewrite(directml: Device, equation: str) -> None:
+    model, data = einsum(equation), data_for(equation)
+    (expected,) = compute(ir.serde.serialize_model(model), **data)
+
+    def run_provider() -> np.ndarray:
+        request = ir.serde.serialize_model(model).SerializeToString(), data, ["y"]
+        with directml.without_retries():
+            return directml.trace_onnx(*request)[0][0]
+
+    try:
+        is_right = np.allclose(run_provider(), expected, atol=1e-4)
+    except HostDied:
+        is_right = False
+    assert not is_right
+    harden_for_directml(model)
+    np.testing.assert_allclose(run_provider(), expected, atol=1e-4)
