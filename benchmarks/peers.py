@@ -117,7 +117,7 @@ if importlib.util.find_spec("onnxslim"):
     PEERS["onnxslim"] = by_onnxslim
     SIMPLIFY |= {
         "--simplify onnxslim": by_simplify("onnxslim"),
-        "all three": by_simplify("onnxscript", "onnxslim", "onnxruntime"),
+        "all three": by_simplify("onnxslim", "onnxscript", "onnxruntime"),
     }
 
 
