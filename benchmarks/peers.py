@@ -117,7 +117,7 @@ if importlib.util.find_spec("onnxslim"):
     PEERS["onnxslim"] = by_onnxslim
     SIMPLIFY |= {
         "--simplify onnxslim": by_simplify("onnxslim"),
-        "all three": by_simplify("onnxscript", "onnxslim", "onnxruntime"),
+        "all three": by_simplify("onnxslim", "onnxscript", "onnxruntime"),
     }
 
 
@@ -129,18 +129,19 @@ def models() -> list[tuple[Path, dict[str, list[int]]]]:
 
 
 def runnable(
-    names: Sequence[str], *, is_trained: bool = False
+    names: Sequence[str], *, is_trained: bool = False, is_open: bool = False
 ) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
-    """Yield static models with their inputs and the shapes of these.
+    """Yield models with their inputs and the shapes of these.
 
     Args:
         names: Parts of names of files that select models; empty for all models.
         is_trained: Whether they have such weights as training leaves, see `train`.
+        is_open: Whether sizes that they leave open stay open.
     """
     for path, shapes in models():
         if names and not any(name in path.name for name in names):
             continue
-        proto = static(path, shapes)
+        proto = onnx.load(path) if is_open else static(path, shapes)
         if is_trained:
             train(proto)
         network = Runnable(proto, from_proto(proto))

@@ -91,7 +91,7 @@ class ONNX:
 
         return files_beside(model)
 
-    def node_ids(self, model: Path) -> dict[str, str]:
+    def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
         """Return the ids of nodes in Model Explorer; see `onnx_ops.model.declared.node_ids`."""
         from onnx_ops.model.declared import node_ids
 
@@ -253,8 +253,7 @@ def _change(
         verify: Compares the model before with a file of the result.
         options: The options of the command.
     """
-    from onnx_ops.model.clone import clone_sorted
-    from onnx_ops.model.io import data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
+    from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
     from onnx_ops.verify.verify import write_verified
 

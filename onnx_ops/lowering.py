@@ -69,7 +69,7 @@ def lower(
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """Yield a view of the model and the source of its program; data files are closed at the end of the context."""
     if is_onnx_ir(model):
-        from onnx_ops.model.clone import clone_sorted
+        from onnx_ops.model.io import clone_sorted
 
         copy = clone_sorted(cast("ir.Model", model))
         with _ir_view(copy.clone()) as view:

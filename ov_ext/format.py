@@ -72,14 +72,11 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Read the input shapes of a file, which needs no openvino, or of an object."""
-        if not is_path(model):
-            from ov_ext.read import input_dims
+        """Return the shapes of the inputs of a file, or of an object."""
+        from ov_ext import read_model
+        from ov_ext.read import input_dims
 
-            return input_dims(model)
-        from ov_ext.ir_shapes import read_declared_shapes
-
-        return read_declared_shapes(model)
+        return input_dims(read_model(model) if is_path(model) else model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """Return the file of the weights, which has the same name and ends in .bin."""

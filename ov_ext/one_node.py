@@ -18,6 +18,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
 from ov_ext.read import SLICES, SPLITS
+from ov_ext.run_model import evaluate, infer
 from ov_ext.static_values import as_constant, list_bounds, ones_like
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
@@ -74,16 +75,10 @@ class OneNode:
             raise ModelError(last_sentence(error)) from None
 
     def _run_model_evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
-        results = [ov.Tensor(self._element, ov.Shape([0])) for _ in self._node.cuts]
-        self._make_model(ours).evaluate(results, [self._make_tensor(data)])
-        return list(map(_copy_bytes, results))
+        return list(map(_copy_bytes, evaluate(self._make_model(ours), [self._make_tensor(data)])))
 
     def _run_cpu_plugin(self, data: Bytes) -> list[Bytes]:
-        request = ov.Core().compile_model(self._make_model(ours=False), "CPU").create_infer_request()
-        request.set_input_tensor(self._make_tensor(data))
-        request.start_async()  # With one thread, the synchronous `infer` loses errors.
-        request.wait()
-        return [_copy_bytes(request.get_output_tensor(i)) for i in range(len(self._node.cuts))]
+        return list(map(_copy_bytes, infer(self._make_model(ours=False), [self._make_tensor(data)], {})))
 
     def select(self, data: Bytes) -> list[Bytes]:
         """Return the bytes of each output, as the specification selects them."""

@@ -21,10 +21,9 @@ from ov_ext.tensors import numpy_type, to_array
 from sliceport.arguments import load_array
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
+from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.engines.engine import Value, WholeModel
-from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
-from sliceport.wording import example_shapes
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +35,6 @@ _MOVES = frozenset(
         "VariadicSplit",
     }
 )  # fmt: skip
-_BOUNDS = ((0, 100), (1, 100), (0, 2), (0, 1))
-"""Bounds of random integers by attempt."""
 _MAX_ITERATIONS = 100
 _SCRIPT = """\
 import numpy as np
@@ -140,14 +137,11 @@ class OpenVINOGraph:
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
     ) -> dict[str, Array]:
         """Return the given arrays, and random ones for the other inputs; see `Graph`."""
-        random = np.random.default_rng(seed)
-        unknown = {*inputs, *shapes} - {name for value in self._model.inputs for name in (name_of(value), *value.names)}
-        if unknown:
-            raise UsageError(f"the model has no input {min(unknown)!r}; its inputs are {', '.join(self.inputs)}.")
-        return {
-            name: inputs[name] if name in inputs else _random_array(value, name, shapes, random, _BOUNDS[attempt])
+        declared = [
+            DeclaredInput(name, numpy_type(value.get_element_type()), _dims_of(value.get_partial_shape()))
             for value, name in zip(self._model.inputs, self.inputs, strict=True)
-        }
+        ]
+        return make_inputs(declared, inputs, shapes, seed, attempt)
 
     def read_value(self, place: Path, name: str) -> Array:
         """Read a `.npy` file; see `Graph`."""
@@ -167,7 +161,7 @@ class OpenVINOGraph:
             return
         read: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
-            branch = 0 if bool(read[0]) else 1
+            branch = 0 if read[0].item() else 1
             given = {each.body_parameter_index: read[each.input_index] for each in op.get_input_descriptions(branch)}
             yield _body(("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given)
             return
@@ -179,7 +173,7 @@ class OpenVINOGraph:
         graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
         if kind == "Loop":
             counter, condition = op.get_special_body_ports()
-            counts.append(int(read[0]) if bool(read[1]) else 0)
+            counts.append(read[0].item() if read[1].item() else 0)
         for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
             given |= {each.body_parameter_index: _part(read[each.input_index], each, i) for each in sliced}
             if counter >= 0:
@@ -242,21 +236,8 @@ def _part(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
     return np.take(array, range(first, first + slices.part_size), slices.axis)
 
 
-def _random_array(
-    value: ov.Output, name: str, shapes: InputShapes, random: np.random.Generator, bounds: tuple[int, int]
-) -> Array:
-    partial, dtype = value.get_partial_shape(), numpy_type(value.get_element_type())
-    if name not in shapes and not partial.is_static:
-        dims = [dim.get_length() if dim.is_static else None for dim in partial] if partial.rank.is_static else None
-        raise UsageError(f"the shape of input {name!r} is open: give sizes, as in {example_shapes({name: dims})}.")
-    shape = tuple(shapes.get(name, partial.to_shape() if partial.is_static else ()))
-    if dtype is None:
-        raise UsageError(f"input {name!r} has elements of type {value.get_element_type()}: give an array.")
-    if dtype.kind == "O":
-        return random.integers(0, 1000, shape).astype(str).astype(object)
-    if dtype.kind in "iu":
-        return random.integers(*bounds, shape).astype(dtype)
-    return (random.integers(0, 2, shape) if dtype.kind == "b" else random.standard_normal(shape)).astype(dtype)
+def _dims_of(shape: ov.PartialShape) -> list[int | None] | None:
+    return None if shape.rank.is_dynamic else [None if dim.is_dynamic else dim.get_length() for dim in shape]
 
 
 def _serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:

@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 
 from ov_ext.passes import inputs_of, kind_of, masks_of
-from ov_ext.static_values import element_bounds, index_array, is_integral
+from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -20,6 +20,7 @@ from sliceport.wording import example_shapes
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
+_MAX_SIZE = 2**31 - 1
 _NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
 _ONNX_NAMES = {
     "f32": "FLOAT",
@@ -139,18 +140,26 @@ def _is_constant(node: ov.Node, is_constant: dict[int, bool]) -> bool:
     return is_constant[node.get_instance_id()]
 
 
-def input_dims(model: ov.Model) -> dict[str, list[int | None] | None]:
-    """Return the sizes of each input by name: None for an open size, and for an open rank."""
+def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
+    """Return the sizes of each input by name: the possible ones if there are bounds, None for an open size or rank."""
     shapes = {name_of(value): value.get_partial_shape() for value in model.inputs}
-    return {
-        name: [None if dim.is_dynamic else dim.get_length() for dim in shape] if shape.rank.is_static else None
-        for name, shape in shapes.items()
-    }
+    return {name: list(map(_declared_dim, shape)) if shape.rank.is_static else None for name, shape in shapes.items()}
+
+
+def _declared_dim(dim: ov.Dimension) -> int | range | None:
+    bounds = bounds_of(dim)
+    if bounds.is_exact:
+        return bounds.low
+    return None if bounds == (0, INT64_MAX) else range(bounds.low, min(bounds.high, _MAX_SIZE) + 1)
 
 
 def _shapes_hint(model: ov.Model) -> str:
     """Return the end of a message with an example of input shapes, as the command line takes them."""
-    shapes = {name: dims for name, dims in input_dims(model).items() if dims is None or None in dims}
+    shapes = {
+        name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
+        for name, dims in input_dims(model).items()
+        if dims is None or not all(isinstance(dim, int) for dim in dims)
+    }
     return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 

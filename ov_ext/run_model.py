@@ -37,14 +37,15 @@ def run_model(
         values = [named.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
         arrays = {v.get_node().get_friendly_name(): inputs[n] for n, v in zip(whole.inputs, values, strict=True)}
         tensors = [to_tensor(arrays[v.get_node().get_friendly_name()], v.get_element_type()) for v in model.inputs]
-        results = _run_cpu_plugin(model, tensors, options) if is_compiled else _evaluate(model, tensors)
+        results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         arrays_of = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=False)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in arrays_of.items() if array is not None}
 
 
-def _run_cpu_plugin(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
+def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
+    """Return the outputs of a model on the CPU plugin; `options` as in `run_model`."""
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for i, tensor in enumerate(tensors):
@@ -54,7 +55,8 @@ def _run_cpu_plugin(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[
     return [request.get_output_tensor(i) for i in range(len(model.outputs))]
 
 
-def _evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
+def evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
+    """Return the outputs of a model by Model.evaluate."""
     results = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
     if not model.evaluate(results, tensors):
         raise ModelError("Model.evaluate cannot compute the model.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from sliceport.diffing.difference import Tolerance, tolerance_of
 from sliceport.diffing.graph import Graph, only_moves
 from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
@@ -75,7 +75,7 @@ def verify_hardening(
     declared = format_.declared_shapes(before) if isinstance(format_, DeclaresShapes) else {}
     names = match_names(first, second)
     for reference in references:
-        verifier = Verifier(_NarrowInputs(first), second, reference, names, moved)
+        verifier = Verifier(first, second, reference, names, moved)
         try:
             runs = verifier.make_runs(declared, shapes, arrays, seed)
             break
@@ -89,35 +89,8 @@ def verify_hardening(
     return replace(verifier.compare(runs, trials), equality=EQUAL)
 
 
-@dataclass(frozen=True)
-class _NarrowInputs:
-    """A model whose random inputs keep their values when the CPU plugin narrows f64 to f32."""
-
-    graph: Graph
-
-    @property
-    def inputs(self) -> Sequence[str]:
-        return self.graph.inputs
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        return self.graph.outputs
-
-    def whole(self) -> WholeModel:
-        return self.graph.whole()
-
-    def make_inputs(
-        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
-    ) -> dict[str, Array]:
-        arrays = self.graph.make_inputs(inputs, shapes, seed, attempt)
-        return {name: _narrow(array) if name not in inputs else array for name, array in arrays.items()}
-
-
-def _narrow(value: Array) -> Array:
-    return value.astype(np.float32).astype(np.float64) if value.dtype == np.float64 else value
-
-
 def _narrow_tolerance_of(value: Value) -> Tolerance:
+    """Return the tolerance of a value; that of f32 for f64, because the CPU plugin computes in f32."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)
 

@@ -11,7 +11,7 @@ infer.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -36,7 +36,8 @@ from onnx_ops.infer.facts import (
 from onnx_ops.infer.rules import apply_own_rule
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
+from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
@@ -61,6 +62,7 @@ class Scope:
         outer: Scope of the graph around it.
         opsets: Version of each operator set.
         attributes: Attributes of the call of the function around it.
+        depth: The number of subgraphs and function calls around it.
         declared: Declared types of its values.
         facts: Facts of its own values.
     """
@@ -68,6 +70,7 @@ class Scope:
     outer: Scope | None
     opsets: Mapping[str, int]
     attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    depth: int = 0
     declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
 
@@ -157,7 +160,7 @@ class _Propagation:
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NO_FACTS
             # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
-            if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
+            if name in scope.declared and not (fact.dims is not None and is_slicing(node)):
                 fact = self._merge_declared(fact, scope.declared[name])
             fact = self._enforce_limits(fact)
             if name:
@@ -168,7 +171,7 @@ class _Propagation:
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> Sequence[Facts]:
-        graphs = [graph for attribute in node.attribute for graph in _list_subgraphs(attribute)]
+        graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
@@ -201,8 +204,8 @@ class _Propagation:
         results: dict[str, list[Facts]] = {}
         first_reported = len(self._reported)
         for attribute in node.attribute:
-            for graph in _list_subgraphs(attribute):
-                inner = Scope(scope, scope.opsets, scope.attributes)
+            for graph in graphs_of(attribute):
+                inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
                 results[attribute.name] = self._visit_graph(graph, inner, body_inputs)
         if not is_reported:
             del self._reported[first_reported:]
@@ -224,16 +227,13 @@ class _Propagation:
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
         """Visit the nodes of a function for one call of it and return the facts of its outputs."""
-        depth, outer = 0, scope.outer
-        while outer is not None:
-            depth, outer = depth + 1, outer.outer
-        if depth > MAX_CALLS or self._visited > max_visited_nodes(len(self._model.graph.node)):
+        if scope.depth > MAX_CALLS or self._visited > max_visited_nodes(len(self._model.graph.node)):
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
-        inner = Scope(None, opsets, attributes)
+        # A function does not see the values around its call.
+        inner = Scope(None, opsets, attributes, scope.depth + 1)
         inner.facts = dict(zip(function.input, inputs, strict=False))
-        inner.outer = _empty_scope_as_deep(scope)  # only counts the depth
         for value in getattr(function, "value_info", ()):
             inner.declared[value.name] = value.type
         for body_node in function.node:
@@ -359,23 +359,6 @@ class _Propagation:
         if key not in self._types:
             self._types[key] = helper.make_tensor_type_proto(fact.element, fact.dims).SerializeToString()
         return self._types[key]
-
-
-def _empty_scope_as_deep(scope: Scope) -> Scope:
-    """Return a scope without values as deep as `scope`, because a function does not see the values around its call."""
-    return Scope(None if scope.outer is None else _empty_scope_as_deep(scope.outer), {})
-
-
-def _is_slicing(node: onnx.NodeProto) -> bool:
-    """Return whether a node is a slicing node by its type."""
-    is_known = node.domain in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)
-    return is_known and node.op_type in ("Slice", "Split", "StridedSlice")
-
-
-def _list_subgraphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
-    if attribute.HasField("g"):
-        yield attribute.g
-    yield from attribute.graphs
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:

@@ -16,15 +16,12 @@ from onnx import helper
 from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.facts import MAX_RANK, NO_FACTS, Facts, read_tensor
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.nodes import LARGE_BYTES, NUM_OUTPUTS_OPSET, SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
 
-_INPUTS_OPSET = 10
-_SPLIT_INPUT_OPSET = 13
-_UNEVEN_OPSET = 18
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
@@ -47,7 +44,7 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
-    if opset >= _INPUTS_OPSET:
+    if opset >= SLICE_INPUTS_OPSET:
         lists = [_read_list(inputs, i) for i in range(1, 5)]
         is_given = [len(node.input) > i and bool(node.input[i]) for i in range(1, 5)]
         entry_count = _list_length(inputs[1]) if is_given[0] else None  # open `starts` may have a known length
@@ -101,10 +98,10 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     axis = normalize_axis(next((a.i for a in node.attribute if a.name == "axis"), 0), len(data.dims))
     size = data.dims[axis]
     # Split-1 has an optional input `split`; Split-2 and Split-11 have only the attribute.
-    has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
+    has_input = (opset == 1 or opset >= SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
     parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _ints_attribute(node, "split")
     if parts is None and not has_input and isinstance(size, int):
-        parts = SplitSpec.evenly(0, (size,), count, uneven_last=opset >= _UNEVEN_OPSET).sizes
+        parts = SplitSpec.evenly(0, (size,), count, uneven_last=opset >= NUM_OUTPUTS_OPSET).sizes
     if parts is None:
         parts = [None] * count
     if len(parts) != count or any(part is not None and part < 0 for part in parts):

@@ -62,6 +62,18 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         return _to_ir(checked)
 
 
+def clone_sorted(model: ir.Model) -> ir.Model:
+    """Return a copy whose nodes are sorted. It shares the tensors, unless the nodes of the model are not sorted.
+
+    Raises:
+        ModelError: A node reads a value that nothing defines, or nodes wait for each other.
+    """
+    try:
+        return model.clone()
+    except Exception:  # onnx-ir does not clone unsorted graphs
+        return to_ir(read_any(model))
+
+
 def _to_ir(checked: CheckedModel) -> ir.Model:
     proto, findings = checked.proto, checked.findings
     if proto.graph.sparse_initializer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
+from onnx_ir.passes.common import InlinePass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
@@ -30,10 +32,36 @@ def inline_functions(model: ir.Model) -> None:
     if not called:
         return
     try:
-        InlinePass()(model)
+        with _linear_naming():
+            InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+
+
+@contextmanager
+def _linear_naming() -> Iterator[None]:
+    """Let onnx-ir's inliner find the same names in linear time inside the context.
+
+    It tries all numbers from 2 on for each name, and compares all functions to abbreviate names that nothing shows.
+    """
+    numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
+
+    def make_unique(name: str, _: object, used: set[str]) -> str:
+        candidate = name
+        while candidate in used:
+            candidate = f"{name}_{next(numbers[id(used), name])}"
+        used.add(candidate)
+        return candidate
+
+    module = vars(inliner)
+    replacements = {"_make_unique_name": make_unique, "_abbreviate": lambda keys: {key: key[1] for key in keys}}
+    originals = {name: module[name] for name in replacements}
+    module.update(replacements)
+    try:
+        yield
+    finally:
+        module.update(originals)
 
 
 def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
@@ -41,7 +69,7 @@ def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
     called: set[ir.OperatorIdentifier] = set()
     holders: list[ir.Graph | ir.Function] = [model.graph]
     while holders:
-        keys = set(map(ir.Node.op_identifier, all_nodes(holders.pop()))) & model.functions.keys() - called
+        keys = {key for key in map(ir.Node.op_identifier, all_nodes(holders.pop())) if key in model.functions} - called
         called |= keys
         holders += [model.functions[key] for key in keys]
     return called

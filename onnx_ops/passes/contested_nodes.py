@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.clone import explain_no_clone
 from onnx_ops.model.nodes import MARK, contested
 from onnx_ops.model.prepare import inline_functions
+from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs
 from sliceport.errors import ModelError
 
@@ -78,4 +78,6 @@ def clone_model(model: ir.Model) -> ir.Model:
     try:
         return model.clone()
     except Exception as error:
-        raise ModelError(f"the model is not well-formed: {explain_no_clone(model, error)}") from error
+        unsorted = "its nodes are not sorted; sort them, as TopologicalSortPass of onnx_ir does"
+        reason = describe_cause(error) if read_any(model).findings.is_sorted else unsorted
+        raise ModelError(f"the model is not well-formed: {reason}.") from error

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING
 from onnx_ops.model.nodes import constant, is_operator, is_standard
+from onnx_ops.model.prepare import load_external
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_graphs, all_nodes
 from onnx_ops.passes.base import SlicingPass
@@ -46,7 +47,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
         signed = _values_whose_zeros_show(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, signed)
-            if operand is None or node.outputs[0].is_graph_output():
+            if operand is None:
                 continue
             try:
                 self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operand}))
@@ -126,9 +127,12 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _read(value: ir.Value | None) -> Array | None:
-    """Return the elements of a constant of numbers in the model itself, or None."""
+    """Return the elements of a constant of numbers, or None for another value and for data that cannot be read."""
     tensor = None if value is None else constant(value)
-    if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES or isinstance(tensor, ir.ExternalTensor):
+    if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None
-    array = tensor.numpy()
+    try:
+        array = (load_external(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor).numpy()
+    except Exception:  # onnx-ir has several classes of errors for data that it cannot read
+        return None
     return array if array.dtype.kind in "fiu" else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
-from onnx_ops.model.clone import model_like
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
@@ -57,7 +57,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    result = model_like(model, optimized.graph, functions)
+    result = _model_like(model, optimized.graph, functions)
     try:
         clone_model(result)
     except ModelError as error:
@@ -174,6 +174,25 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
         del graph.initializers[name]
         value.replace_all_uses_with(output, replace_graph_outputs=True)
         _prepend(graph, node)
+
+
+def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
+    """Return a model of other graphs and functions with the metadata of a model."""
+    newer: dict[str, Any] = {  # attributes that the oldest supported release lacks
+        name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
+    }
+    return ir.Model(
+        graph,
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=functions,
+        metadata_props=dict(model.metadata_props),
+        **newer,
+    )
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:

@@ -16,11 +16,11 @@ from onnx_ops.model.read import CheckedModel, read_any
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured
 from onnx_ops.verify.defaults import run_with_other_values
-from onnx_ops.verify.inputs import random_array
 from onnx_ops.verify.known_defects import known_defects
-from onnx_ops.verify.one_node import build_model, output_names
+from onnx_ops.verify.one_node import build_model, element_dtype, output_names
 from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.inputs import random_array
 from sliceport.diffing.side import RunFailed
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -198,9 +198,8 @@ def _add_given_values(
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     """Run a node by itself, as it is written, on random data, and return its input and outputs."""
     node = lowered.resolved
-    array = random_array(
-        ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
-    )
+    shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
+    array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)
     names = output_names(node)
     model = onnxruntime_cpu.whole_model(build_model(node, names), names)
     try:

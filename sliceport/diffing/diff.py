@@ -21,12 +21,12 @@ from sliceport.diffing.difference import (
     within,
 )
 from sliceport.diffing.graph import Diffable, Graph, find_ancestors
+from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side, read_side
-from sliceport.diffing.verify import ATTEMPTS
 from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
@@ -345,10 +345,12 @@ class _Comparison:
             if case is None and not causes:
                 notes.append("no part of the model that was cut out fails like the whole")
             elif case is None:
-                parts[causes[-1]] = replace(parts[causes[-1]], shared=(*parts[causes[-1]].shared, failure.output))
+                part = parts[causes[-1]]
+                parts[causes[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
                 tolerance = self._tolerance(failure.output)
-                parts.append(_describe(case, bad, good, expected, counterpart, tolerance))
+                part = _describe(case, bad, good, expected, counterpart, tolerance)
+                parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
 
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]

@@ -13,7 +13,7 @@ import numpy as np
 
 from sliceport.diffing.case import Case, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
-from sliceport.diffing.graph import Graph, find_ancestors, find_boundary
+from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 
@@ -107,10 +107,10 @@ class Pair:
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
-        # Equal names do not mean equal values if an exporter numbers them.
+        # Equal names do not mean equal values if an exporter numbers them. Formats have different names of operators.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
         is_same = [node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators]
-        self._are_names_kept = sum(is_same) * 2 > len(is_same)
+        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
         self._inputs, expected, got = self._run(runs)
         counts = self._match(expected, got)
         listed = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
@@ -147,8 +147,7 @@ class Pair:
         for name, fingerprints in expected.items():
             by_kind.setdefault(fingerprints[0].kind, []).append(name)
         counts: Counter[str] = Counter()
-        written = [name for node in self._second.nodes for name in node.writes]
-        for name in dict.fromkeys((*got, *written)):
+        for name in dict.fromkeys((*got, *(name for node in self._second.nodes for name in node.writes))):
             same = self._names.get(name, name)
             others = [same] if same in expected else []
             if name in got and not (others and self._are_names_kept):
@@ -158,11 +157,34 @@ class Pair:
                 self._close[name] = match
                 if all(a.digest == b.digest for a, b in zip(expected[match], got[name], strict=True)):
                     self._equal[name] = match
-            elif same in expected:
+                counts["by name" if match == same else "by value"] += name not in self._second.inputs
+            elif same in expected and (self._are_names_kept or name in self._names):
                 self._different[name] = same
-            if name in written and (match is not None or same in expected):
-                counts["different" if match is None else "by name" if match == same else "by value"] += 1
-        return counts
+        self._match_places(set(expected).difference(self._close.values(), self._different.values()))
+        counts["different"] = len(self._different)
+        return +counts
+
+    def _match_places(self, free: set[str]) -> None:
+        """Match nodes that read the same values, and are alike or have the same readers, as different.
+
+        Args:
+            free: The values of the first model without a counterpart.
+        """
+        places: dict[tuple[str, ...], list[GraphNode]] = {}
+        for node in self._first.nodes:
+            places.setdefault(node.reads, []).append(node)
+        readers = [_list_readers(graph) for graph in (self._first, self._second)]
+        for node in self._second.nodes:
+            reads = tuple((self._close | self._different).get(name, "") for name in node.reads)
+            if not {*node.writes}.isdisjoint(self._close.keys() | self._different.keys()):
+                continue
+            for other in places.get(reads, ()):
+                names = list(zip(node.writes, other.writes, strict=False))
+                is_alike = node.op_type == other.op_type or all(readers[1][a] == readers[0][b] for a, b in names)
+                if is_alike and free.issuperset(other.writes):
+                    self._different |= dict(names)
+                    free.difference_update(other.writes)
+                    break
 
     def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
         """Return the smallest part whose value differs first on the way to outputs of the second model.
@@ -176,7 +198,7 @@ class Pair:
         outputs = [name for name in outputs if name not in self._equal]
         path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
         written = [name for number in path for name in self._second.nodes[number].writes]
-        names = [name for name in written if self._are_names_kept and name in self._different]
+        names = [name for name in written if name in self._different]
         targets = [(name, self._different[name], self._close) for name in names[:_MAX_CANDIDATES]]
         targets += [(n, self._names.get(n, n), known) for known in (self._close, self._equal) for n in outputs]
         cuts = [
@@ -225,14 +247,35 @@ class Pair:
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
             for first, second in zip(first_runs, second_runs, strict=False):
-                theirs, ours = ((*graph.inputs, *graph.outputs) for graph in (second.graph, first.graph))
-                names = dict(zip(theirs, ours, strict=False))
+                names = _match_body_names(first.graph, second.graph)
+                if names is None:
+                    return located
                 inner = Pair(first.graph, second.graph, self._sides, names, [first.inputs])
                 deeper = inner.find(second.graph.outputs, tolerance)
                 if deeper is not None:
                     scope = (f"{case.culprit}, {second.title}", *deeper.case.scope)
                     return deeper._replace(case=replace(deeper.case, scope=scope, holder=case.culprit))
         return located
+
+
+def _match_body_names(first: Graph, second: Graph) -> dict[str, str] | None:
+    """Return the names in the first body of inputs and outputs of the second; None if it has no such inputs."""
+    names: dict[str, str] = {}
+    for ours, theirs in ((first.inputs, second.inputs), (first.outputs, second.outputs)):
+        has_same = set(theirs) <= set(ours)
+        if not has_same and (len(theirs) > len(ours) or first.format != second.format):
+            return None
+        names |= dict(zip(theirs, theirs if has_same else ours, strict=False))
+    return names
+
+
+def _list_readers(graph: Graph) -> dict[str, list[str]]:
+    """Return the operators of the nodes that read each value, sorted; an output of the graph has an empty one, too."""
+    readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
+    for node in sorted(graph.nodes, key=lambda node: node.op_type):
+        for name in node.reads:
+            readers.setdefault(name, []).append(node.op_type)
+    return {name: [""] * (name in graph.outputs) + operators for name, operators in readers.items()}
 
 
 def _agree(a: tuple[Fingerprint, ...], b: tuple[Fingerprint, ...]) -> bool:

@@ -33,7 +33,7 @@ class Part:
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
         counterpart: The nodes of the first of two models that compute the same value; empty for one model.
-        shared: Further outputs of the model that are right once this part is.
+        explained: The outputs of the model that differ because of it, if several outputs differ.
     """
 
     case: Case
@@ -46,7 +46,7 @@ class Part:
     cause: str = ""
     defects: tuple[Defect, ...] = ()
     counterpart: str = ""
-    shared: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
 
     @property
     def fusion(self) -> str:
@@ -73,8 +73,8 @@ class Part:
             lines.append(f"it takes {count} nodes together: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
         counterpart = f"its counterpart in the first model: {self.counterpart}" if self.counterpart else ""
-        shared = f"the same node is behind the difference of {', '.join(self.shared)}" if self.shared else ""
-        return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note, shared))]
+        explained = f"behind the difference of: {', '.join(self.explained)}" if self.explained else ""
+        return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note, explained))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part as JSON values."""
@@ -92,7 +92,7 @@ class Part:
             "counterpart": self.counterpart,
             "note": case.note,
             "defects": [defect.id for defect in self.defects],
-            "shared": list(self.shared),
+            "explained": list(self.explained),
         }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import ModelToRun
+from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 from sliceport.errors import ModelError, SliceportError, UsageError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-ATTEMPTS = 4
 Result = TypeVar("Result")
 _SEEDS = 3
 _SMALL_PRIMES = 3, 5

@@ -58,7 +58,7 @@ _Method = Callable[[int, int, int, int], int]
 
 def missing() -> str | None:
     """Return what this machine lacks for the library, as part of a sentence, or None."""
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+    if sys.platform != "linux" or platform.machine() != "x86_64":
         return f"this machine is {sys.platform} on {platform.machine()}, and the library is for x86-64 Linux"
     if "CS_GNU_LIBC_VERSION" not in os.confstr_names:
         return "the C library is not glibc, which the library needs"
@@ -264,6 +264,7 @@ def _redirect(function: Any, replacement: Any) -> None:
     Raises:
         OSError: The system lets no process write to memory that holds code.
     """
+    assert sys.platform != "win32"
     address, target = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (function, replacement))
     code = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, target; jmp rax
     page = address & -mmap.PAGESIZE

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import numpy_helper
 from sessions import compute
 
-from onnx_ops.model.io import from_proto
+from onnx_ops.model.io import from_proto, read_model
 from onnx_ops.passes.neutral_operands import _ARITHMETIC, _HIDING, RemoveNeutralOperandsPass
 
 X = np.array([[0.0, -0.0, 1.5], [-0.0, 2.0, -3.0]], np.float32)
 CONSTANTS = """<float[3] zeros = {0.0, 0.0, 0.0}, float[3] negative = {-0.0, -0.0, -0.0}, float one = {1.0},
-    float[3] bias = {1.0, 0.0, -2.0}, float[2, 3] tall = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, float[1, 1, 1] deep = {1.0}>"""
+    float[3] bias = {1.0, 0.0, -2.0}, float[2, 3] tall = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, float[1, 1, 1] deep = {1.0},
+    float[1, 3] wide = {1.0, 1.0, 1.0}>"""
 
 
 def parse(body: str, head: str = "float[2, 3] x") -> onnx.ModelProto:
@@ -53,11 +57,20 @@ KEPT = {
     "a subtraction of negative zeros is an addition": "a = Sub(m, negative) y = Relu(a)",
     "a negative power shows the sign": "n = Neg(one) a = Add(m, zeros) p = Pow(a, n) y = Add(p, one)",
     "a normalization without bias keeps the sign": "a = Add(m, zeros) y = LayerNormalization(a, bias)",
+    "a bias of negative zeros in a normalization": "a = Add(m, zeros) y = LayerNormalization(a, bias, negative)",
+    "one of two parts shows the sign": """a = Add(m, zeros) p, q = Split<axis = 1, num_outputs = 2>(a)
+        s = Softmax(q) y = Concat<axis = 1>(p, s)""",
     "a subtraction from zeros": "a = Sub(zeros, m) y = Softmax(a)",
     "what may be a signalling NaN": "i = Identity(x) a = Mul(i, one) y = Relu(a)",
-    "output itself": "y = Mul(m, one)",
+    "output that shows the sign": "y = Add(m, zeros)",
     "a rank that grows": "a = Mul(m, deep) i = ReduceMax<keepdims = 0>(a, axis) y = Relu(i)",
 }
+
+
+def test_output_becomes_a_copy() -> None:
+    model = from_proto(parse("y = Mul(m, one)"))
+    assert RemoveNeutralOperandsPass()(model).modified
+    assert [node.op_type for node in model.graph] == ["Neg", "Identity"]
 
 
 @pytest.mark.parametrize("case", REMOVED)
@@ -75,7 +88,20 @@ def test_operand_that_broadcasts_stays() -> None:
     column = parse("n = Neg(column) a = Mul(n, tall) y = Add(a, m)", "float[2, 3] x, float[2, 1] column")
     assert count_removed(column) == 0
     assert count_removed(parse("a = Mul(m, tall) y = Relu(a)", "float[2, n] x")) == 0
+    assert count_removed(parse("a = Mul(m, tall) y = Relu(a)", "float[n, 3] x")) == 0
     assert count_removed(parse("a = Mul(m, one) y = Relu(a)", "float[2, n] x")) == 1
+    assert count_removed(parse("a = Mul(m, wide) y = Relu(a)", "float[n, 3] x")) == 1
+
+
+def test_operand_in_a_data_file_is_read(tmp_path: Path) -> None:
+    proto = parse(REMOVED["before a softmax"])
+    for tensor in proto.graph.initializer:  # onnx moves raw data alone
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    model = read_model(tmp_path / "m.onnx")
+    assert RemoveNeutralOperandsPass()(model).modified
+    (tmp_path / "m.data").unlink()
+    assert not RemoveNeutralOperandsPass()(read_model(tmp_path / "m.onnx")).modified
 
 
 def test_value_that_a_branch_returns_keeps_its_sign() -> None:

@@ -304,7 +304,40 @@ def test_numbered_names_match_by_value(tmp_path: Path) -> None:
     second = "(float[3] x) => (y) { [i] v1 = Sqrt (x) [a] v2 = Exp (x)  [b] v3 = Neg (v2)  [c] v4 = Cos (v3)"
     second += "[d] y = Tanh (v4) }"
     report = compare_models(first, second, tmp_path)
-    assert names(report) == ["c", "d"]
+    assert names(report) == ["c"]
+
+
+def test_node_of_a_renamed_model_is_found_alone(tmp_path: Path) -> None:
+    """Values behind the fault have no equal ones, so that nodes are matched by what they read."""
+    second = "(float[3,4] x, float[4] bias) => (y, z) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {"
+    second += "[n1] p = Mul (x, w)  [n2] q = FAULT (p, bias)  [n3] r = Sigmoid (q)  [n4] s = Add (r, x)"
+    second += "[n5] y = Tanh (s)  [n6] z = Neg (p) }"
+    report = compare_models(CHAIN, second.replace("FAULT", "Sub"), tmp_path)
+    assert names(report) == ["n2"]
+    assert report.part is not None
+    assert report.part.counterpart == "Add 'b'"
+    assert compare_models(CHAIN, second.replace("FAULT", "Add"), tmp_path).is_equal
+
+
+def test_body_of_another_format_is_matched_by_names_or_not_entered(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    right = save(BODIES, tmp_path / "right.onnx")
+    model = save_ir(ov.convert_model(right), tmp_path / "model.xml")
+    wrong = save(BODIES.replace("Sin (m)", "Cos (m)"), tmp_path / "wrong.onnx")
+    engine = "openvino-cpu:precision=f32"
+    inputs = {"yes": np.array(True)}
+    assert diff(right, model, against=engine, inputs=inputs).is_equal
+    report = diff(wrong, model, against=engine, inputs=inputs)
+    assert report.part is not None
+    assert report.part.case.main_node.op_type == "Loop"
+    assert report.part.case.culprit.op_type in ("Loop", "Sin")
+
+
+def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
+    second = BODIES.replace("[l2] t = Sin (m)", "[l2] e = Cos (m)  [l4] t = Add (e, p)")
+    report = compare_models(BODIES, second, tmp_path, inputs={"yes": np.array(True)})
+    assert report.part is not None
+    assert report.part.case.main_node.name == "loop"
 
 
 def test_models_with_other_inputs_are_refused(tmp_path: Path) -> None:
@@ -375,7 +408,7 @@ def test_each_differing_output_is_searched(differ: Differ) -> None:
 
     report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
     assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
-    assert [part.shared for part in report.parts] == [("v",), ()]
+    assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
 
 
 def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
@@ -384,7 +417,7 @@ def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path
         differ(graph, swap("a", "Relu")),
         compare_models(graph, graph.replace("Exp", "Relu"), tmp_path),
     ):
-        assert [(part.case.culprit.name, part.shared) for part in report.parts] == [("a", ("a",))]
+        assert [(part.case.culprit.name, part.explained) for part in report.parts] == [("a", ("u", "a"))]
 
 
 def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
@@ -400,7 +433,7 @@ def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None
     second = OUTPUTS.replace("Exp", "Relu").replace("Sin", "Cos")
     report = compare_models(OUTPUTS, second, tmp_path)
     assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
-    assert [part.shared for part in report.parts] == [("v",), ()]
+    assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
     write(report, tmp_path / "out")
     for folder in (tmp_path / "out", tmp_path / "out" / "2"):
         done = subprocess.run([sys.executable, "run.py"], check=False, cwd=folder, capture_output=True, text=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.utils
 import pytest
 from onnx_models import save
 
@@ -144,9 +145,11 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
     assert "the seed must not be negative" in capsys.readouterr().err
 
 
-def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path) -> None:
+def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path, tmp_path: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
-    run = run_model(models / "ts_xlnet_dyn_12.onnx", against=True, input_shapes={"x": (1, 16)})
+    path, end = tmp_path / "attention.onnx", "/m/layer.0/rel_attn/Einsum_7_output_0"
+    onnx.utils.extract_model(models / "ts_xlnet_dyn_12.onnx", path, ["x"], [end], check_model=False)
+    run = run_model(path, against=True, input_shapes={"x": (1, 16)})
     (finding,) = run.findings
     assert (finding.kind, finding.op_type) == ("refused", "Einsum")
     assert "though it runs the node alone (the DirectML host program ended" in finding.message

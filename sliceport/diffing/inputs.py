@@ -1,0 +1,171 @@
+"""Inputs to run a model on: given arrays that fit, and random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sliceport.errors import UsageError
+from sliceport.formats import InputShapes
+from sliceport.wording import Dims, example_shapes, spell
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+ATTEMPTS = 4
+_BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))
+"""The exclusive upper bound of random integers by attempt, None for that of the input; and the least integer."""
+_MAX_RANDOM = 2**26
+_BYTE = 8
+_OF_NUMPY = 1
+"""The value of `isbuiltin` for NumPy's own types."""
+_MAX_SPAN = 2**58
+"""The largest product of the sizes other than 0 that NumPy takes."""
+
+
+@dataclass(frozen=True)
+class DeclaredInput:
+    """An input of a model.
+
+    Attributes:
+        name: Its name.
+        dtype: Its element type in NumPy or ml_dtypes, objects for strings; None if NumPy lacks it.
+        dims: Its sizes: a number, or a symbol or None for an open one; None for an open rank.
+        most: The exclusive upper bound of random integers.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    dims: Dims | None
+    most: int = 100
+
+
+def make_inputs(
+    declared: Sequence[DeclaredInput],
+    given: Mapping[str, Array],
+    shapes: InputShapes,
+    seed: int,
+    attempt: int = 0,
+    values: Collection[str] = (),
+) -> dict[str, Array]:
+    """Return the given arrays, and random ones for the other inputs.
+
+    Args:
+        declared: The inputs.
+        given: Arrays that are used as they are.
+        shapes: Sizes by input name, for inputs with open sizes.
+        seed: For the random arrays.
+        attempt: See `ModelToRun.make_inputs`.
+        values: Names of values that may have `shapes`, too, without an effect.
+
+    Raises:
+        UsageError: A given array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
+    """
+    names = [one.name for one in declared]
+    listed = ", ".join(map(repr, names))
+    for name in given:
+        if name not in names:
+            raise UsageError(f"the model has no input {name!r} to give an array to; its inputs are {listed}.")
+    for name in shapes:
+        if name not in names and name not in values:
+            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
+    for name in given.keys() & shapes.keys():
+        if tuple(shapes[name]) != given[name].shape:
+            was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
+            raise UsageError(f"input {name!r} is given {was}.")
+    random = np.random.default_rng(seed)
+    most, least = _BOUNDS[attempt]
+    inputs = {}
+    for one in declared:
+        if one.name in given:
+            inputs[one.name] = _fit_given_array(one, given[one.name])
+        elif one.dtype is None:
+            raise UsageError(f"input {one.name!r} has no element type that NumPy has; give an array.")
+        else:
+            bound = max(most or one.most, least + 1)
+            inputs[one.name] = random_array(one.dtype, _choose_shape(one, shapes), random, bound, least)
+    return inputs
+
+
+def _choose_shape(one: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
+    dims = shapes.get(one.name, one.dims)
+    sizes = [dim for dim in dims or () if isinstance(dim, int)]
+    if dims is None or len(sizes) < len(dims):
+        raise UsageError(
+            f"the shape of input {one.name!r} is open: give sizes, as in {example_shapes({one.name: dims})} "
+            "(an example)."
+        )
+    return tuple(sizes)
+
+
+def _fit_given_array(one: DeclaredInput, array: Array) -> Array:
+    """Return a given array in the element type of an input, or raise a UsageError if type or shape differ."""
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    is_text = one.dtype == np.dtype(object)
+    if is_text and array.dtype.kind == "U":
+        array = array.astype(object)
+    has_bad_text = is_text and not all(isinstance(each, str) for each in array.flat)
+    if one.dtype is not None and (array.dtype != one.dtype or has_bad_text):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == one.dtype.itemsize and array.dtype.names is None
+        if not is_raw or one.dtype.isbuiltin == _OF_NUMPY:
+            elements = "text" if is_text else f"{one.dtype} elements"
+            raise UsageError(f"input {one.name!r} needs {elements}, got {array.dtype}.")
+        if not _are_elements(array, one.dtype):
+            raise UsageError(f"input {one.name!r} needs {one.dtype} elements, got bytes that are not elements.")
+        array = array.view(one.dtype)  # NumPy loads types that it lacks, such as bfloat16, as raw bytes
+    if one.dims is not None:
+        pairs = zip(one.dims, array.shape, strict=False)
+        if len(one.dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in pairs):
+            raise UsageError(f"input {one.name!r} needs shape {list(one.dims)}, got {list(array.shape)}.")
+    return array
+
+
+def _count_bits(dtype: np.dtype[Any]) -> int:
+    import ml_dtypes
+
+    return int((ml_dtypes.iinfo if "int" in dtype.name else ml_dtypes.finfo)(dtype).bits)
+
+
+def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
+    """Return whether raw bytes are elements; one of less than a byte is the lower bits of a byte."""
+    bits = _count_bits(dtype)
+    if bits >= _BYTE:
+        return True
+    if dtype.name.startswith("int"):
+        signed = raw.view(np.int8)
+        return bool(((signed >= -(2 ** (bits - 1))) & (signed < 2**bits)).all())
+    return bool((raw.view(np.uint8) < 2**bits).all())
+
+
+def random_array(
+    dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, most: int, least: int = 0
+) -> Array:
+    """Make random elements: normally distributed floats, integers from `least` up to below `most`, booleans, strings.
+
+    Raises:
+        UsageError: NumPy has no such array, or it is too large.
+    """
+    if prod(shape) > _MAX_RANDOM:
+        raise UsageError(
+            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array "
+            f"{spell('in inputs', 'with --input')}."
+        )
+    if prod(filter(None, shape)) > _MAX_SPAN:
+        raise UsageError(f"NumPy has no array of shape {list(shape)}, although it would be empty.")
+    if dtype.kind == "O":
+        return random.integers(0, 1000, shape).astype(str).astype(object)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    if "int" in dtype.name:
+        bound = most if _count_bits(dtype) >= _BYTE else 2
+        return random.integers(min(least, bound - 1), bound, shape).astype(dtype)
+    if dtype.kind == "c":
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+    # Doubles fit into 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.
+    return np.asarray(random.standard_normal(shape)).astype(np.float32).astype(dtype)

@@ -1,0 +1,30 @@
+"""Functions are inlined as onnx-ir inlines them, in time that grows in proportion to the calls."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from onnx_ops.model.prepare import inline_functions
+
+MODEL = """<ir_version: 9, opset_import: ["" : 17, "f" : 1, "g" : 1]> g (float[2] x, bool c) => (float[2] y) {
+    t_3 = f.Twice (x)
+    t = f.Twice (t_3)
+    u = If (c) <then_branch = a () => (float[2] p) { p = f.Twice (t) },
+                else_branch = b () => (float[2] q) { q = g.Twice (t) }>
+    y = f.Twice (u)
+}
+<domain: "f", opset_import: ["" : 17, "g" : 1]> Twice (a) => (b) { t = Neg (a) t_2 = g.Twice (t) b = Neg (t_2) }
+<domain: "g", opset_import: ["" : 17]> Twice (a) => (b) { t = Relu (a) b = Abs (t) }"""
+
+
+def parse() -> ir.Model:
+    return ir.from_proto(onnx.parser.parse_model(MODEL))
+
+
+def test_names_are_those_of_onnx_ir() -> None:
+    ours, theirs = parse(), parse()
+    inline_functions(ours)
+    InlinePass()(theirs)
+    assert ir.to_proto(ours) == ir.to_proto(theirs)
