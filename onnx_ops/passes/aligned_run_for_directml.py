@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.model.conditions import fused_slice_defects
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import data_of
-from onnx_ops.passes.names import derive_name, mark_new
+from onnx_ops.passes.names import mark_new
 
 
 class AlignedRunForDirectMLPass(NodePass):
@@ -38,7 +38,7 @@ class AlignedRunForDirectMLPass(NodePass):
         selected = copy.outputs[node.outputs.index(output)]
         self.set_value_info(selected, data, self.sizes(output), output)
         for part in copy.outputs:
-            part.name = part.name or derive_name(output.name or "", "unread")
+            mark_new(part)
         concat = ir.node("Concat", [selected], {"axis": 0})
         mark_new(concat.outputs[0])
         self.replace_nodes([node], [copy, concat], {output: concat.outputs[0]}, [copy])
