@@ -13,8 +13,8 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
-    contested,
-    has_its_values,
+    find_disagreement,
+    has_valid_arity,
     known_split,
     node_name,
     read_int,
@@ -52,7 +52,7 @@ class ConstantBoundsPass(FoldSlicesPass):
         """Rewrite the model; see the class."""
         folded = select_folded(model_nodes(model), self.value_info.constants)
         for node, _ in self.analysis.nodes_of(*SLICING):
-            if node.graph is not None and has_its_values(node):
+            if node.graph is not None and has_valid_arity(node):
                 self.fold_parameters(node, folded)
 
 
@@ -97,7 +97,7 @@ class PortableSlicePass(PortablePass):
         data = data_of(node)
         sizes = self.sizes(data)
         entries = read_slice_by_spec(node, opset, sizes)
-        if contested(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
                 return
@@ -159,7 +159,7 @@ class ContestedSlicePass(PortableSlicePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        if contested(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
             super().rewrite(node, opset)
 
 

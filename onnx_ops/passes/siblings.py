@@ -11,7 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import is_gated
-from onnx_ops.model.nodes import has_its_values
+from onnx_ops.model.nodes import has_valid_arity
 from onnx_ops.passes.edits import Identities, is_used
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
@@ -92,7 +92,7 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():
-        read = node.inputs[0] if has_its_values(node) else None
+        read = node.inputs[0] if has_valid_arity(node) else None
         data = None if read is None else identities.skip(read)
         if data is None or opset < _SPLIT_OPSET:
             continue
