@@ -12,6 +12,7 @@ from onnx_ir.passes.common import NameFixPass
 from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.walk import all_nodes
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaredDim, DeclaredShapes
 
@@ -55,19 +56,28 @@ def _text(text: str | bytes) -> str:
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
-def node_ids(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the ids that model-explorer-onnx 0.4 gives the nodes of the main graph, by names of nodes and of outputs.
+def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
+    """Return the ids that model-explorer-onnx 0.4 gives graphs, and nodes by names of nodes and of outputs.
 
-    An id is the name of the node after NameFixPass, which names unnamed nodes and renames those with a name in use.
+    It shows the main graph and the bodies of the nodes there. An id is the name of the node after NameFixPass, which
+    names unnamed nodes and renames those with a name in use.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
     model = ir.from_proto(read_proto(path))
-    keys = [(*(output.name for output in node.outputs), node_name(node)) for node in model.graph]
+    names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)
-    pairs = zip(keys, [node.name or "" for node in model.graph], strict=True)
-    return {key: id_ for names, id_ in reversed(list(pairs)) for key in names if key}
+    graphs = {model.graph.name or "<main>": model.graph} | {
+        f"{node.name}/{attribute.name}": attribute.as_graph()
+        for node in model.graph
+        for attribute in node.attributes.values()
+        if attribute.type == ir.AttributeType.GRAPH
+    }
+    return {
+        id_: {name: node.name or "" for node in reversed(list(graph)) for name in names[node] if name}
+        for id_, graph in graphs.items()
+    }
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
