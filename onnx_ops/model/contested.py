@@ -13,7 +13,7 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 
 
 def find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect by which engines disagree about a Slice, or None.
+    """Return the defect that makes engines disagree about a Slice, or None.
 
     Args:
         spec: The Slice as it is written; all engines refuse one that breaks the rules.
@@ -34,5 +34,5 @@ def find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None)
 
 
 def find_split_disagreement(spec: SplitSpec) -> Defect | None:
-    """Return the defect by which engines disagree about a Split by `num_outputs` into these parts, or None."""
+    """Return the defect that makes engines disagree about a Split by `num_outputs` into these parts, or None."""
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

@@ -235,7 +235,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 def find_disagreement(
     node: NodeView, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
 ) -> Defect | None:
-    """Return the defect by which engines disagree about a Slice or Split with these known parameters, or None.
+    """Return the defect that makes engines disagree about a Slice or Split with these known parameters, or None.
 
     Args:
         node: Any node.

@@ -101,7 +101,7 @@ class PortableSlicePass(PortablePass):
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
                 return
             is_reversal = self.read_as == "onnxruntime"
-            entries = {axis: _settle(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
+            entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
         entries = normalize(entries, sizes)
         if not entries:
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
@@ -113,7 +113,7 @@ class PortableSlicePass(PortablePass):
             new = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
             new = build_slice(data, entries, opset, lists_steps=True)
-        if not new:
+        if not new:  # the steps are excluded and the size is open
             self.report_change(node, None)
             return
         self.replace_node(node, new)
@@ -220,8 +220,8 @@ def _product(sizes: Sizes) -> int | None:
     return prod(known) if len(known) == len(sizes) else None
 
 
-def _settle(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return a backward slice to the greatest integer with bounds that every engine reads alike.
+def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
+    """Return a slice that every engine reads alike, for a backward one to the greatest integer.
 
     Args:
         entry: The bounds of any axis.
