@@ -21,6 +21,18 @@ Arrays = dict[str, Any]
 Run = Callable[[Path, Arrays], list[Any]]
 
 
+def open_onnxruntime() -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+    def run(model: Path, inputs: Arrays) -> list[Any]:
+        return list(onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"]).run(None, inputs))
+
+    return run
+
+
 def open_openvino() -> Run:
     import openvino
 
@@ -133,6 +145,7 @@ def open_iree() -> Run:
 
 
 ENGINES: dict[str, Callable[[], Run]] = {
+    "onnxruntime": open_onnxruntime,
     "openvino": open_openvino,
     "tract": open_tract,
     "tinygrad": open_tinygrad,

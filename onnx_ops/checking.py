@@ -14,6 +14,7 @@ from onnx_ops.model.conditions import (
     check_node,
     conv_transpose_defects,
     einsum_defects,
+    fused_slice_defects,
     matmul_defects,
     reshape_defects,
     reshape_entries,
@@ -21,6 +22,7 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
+from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -67,6 +69,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
     known.NOTHING_SELECTED.id: (REPORTED["empty result"],),
     known.EMPTY_PART.id: (REPORTED["empty part of a split"],),
     known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
+    known.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
 _CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose"))
 _Findings = Iterator[tuple[Defect, Kind, str]]
@@ -193,7 +196,20 @@ class _Checker:
         except DynamicSlice:
             pass
         if is_standard(node, *SLICING):
+            yield from _add_reports(self._find_fused(node))
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
+
+    def _find_fused(self, node: NodeView) -> Defects:
+        """Return the defect of a slice that the DirectML provider fuses, as far as bounds, shape and type are known."""
+        data = node.inputs[0]
+        sizes = None if data is None else sizes_of(data)
+        if data is None or data.dtype is None or sizes is None or None in sizes:
+            return ()
+        shape = tuple(size for size in sizes if size is not None)
+        try:
+            return fused_slice_defects(node, self._opset, shape, BITS[data.dtype])
+        except (InvalidSlice, DynamicSlice):
+            return ()
 
     def _check_slice(self, node: NodeView) -> _Findings:
         data = node.inputs[0]
@@ -219,6 +235,20 @@ class _Checker:
                 *[REPORTED["negative step"]] * (min(steps, default=1) < 0),
             )
         )
+        steps_beyond = [step for step in steps if not _INT32_MIN < step < -_INT32_MIN]
+        starts_in_front = [
+            axis
+            for axis, (start, _, step) in entries.items()
+            if step > 0 and sizes is not None and _is_below(start, sizes[axis])
+        ]
+        yield from _add_reports(
+            (
+                *[REPORTED["slice below opset 10"]] * (self._opset < SLICE_INPUTS_OPSET),
+                *[REPORTED["axes left out"]] * (spec.axes is None and sizes is not None and len(entries) < len(sizes)),
+                *[REPORTED["step beyond 32 bits"]] * bool(steps_beyond),
+                *[REPORTED["start in front of the axis"]] * bool(starts_in_front),
+            )
+        )
         axes = list(entries)  # in the order of the node
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
             yield REPORTED["axes out of order"], "defect", ""
@@ -235,6 +265,10 @@ class _Checker:
         yield from _add_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
             yield REPORTED["split below opset 13"], "defect", ""
+        if self._opset >= NUM_OUTPUTS_OPSET:
+            yield REPORTED["split of opset 18"], "defect", ""
+        if not all(output.is_graph_output() or output.uses() for output in node.outputs):
+            yield REPORTED["part that is not read"], "defect", ""
         try:
             axis = read_int(node, "axis", 0)
             name = self._open_axis(data, axis)
@@ -283,3 +317,7 @@ def _skip_keeping(value: ValueView) -> NodeView | None:
 def _is_at_run_time(node: NodeView, index: int) -> bool:
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None
+
+
+def _is_below(start: int, size: int | None) -> bool:
+    return size is not None and start < -size

@@ -146,6 +146,8 @@ class CheckReport:
         }
 
     def _describe(self, defect: Defect) -> dict[str, Any]:
+        divergences = self.selection.divergences_of(defect)
+        is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {
             "id": defect.id,
             "evidence": defect.evidence,
@@ -159,10 +161,11 @@ class CheckReport:
                     "versions": divergence.seen_in,
                     "does": divergence.does,
                     "issues": list(divergence.issues),
+                    "target": divergence.target,
                 }
-                for divergence in self.selection.divergences_of(defect)
+                for divergence in divergences
             ],
-            "help": defect.workaround if defect.handling != "rewritten" else "sliceport harden MODEL -o OUT",
+            "help": "sliceport harden MODEL -o OUT" if is_rewritten else defect.workaround,
             "page": f"{PAGES}/{defect.rule}.md",
         }
 

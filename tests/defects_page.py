@@ -38,8 +38,9 @@ was {LAST_PROVED}.
 The minimal cases of ONNX have constants where they are read: `y = Slice(x[4], [1], [3])` has starts 1 and ends 3. Those of
 OpenVINO have the data first, then the index inputs, then the masks. All name elements by their indices.
 """
-REPORTED = """## Reported by users
-No test can run these engines, because they need other hardware or software. Each page has the threads that report it.
+REPORTED = """## Reported by users, or seen in single runs
+No test runs these engines, because they need other hardware or software. Each page has the threads that report it, or the versions
+that `benchmarks/portable.py` ran.
 `sliceport check --engines NAME` looks for those of one engine."""
 KINDS = {
     "defect": "defect: the node is right, and engines are not",
@@ -48,7 +49,7 @@ KINDS = {
 }
 EVIDENCE = {
     "proved": f"proved by a test on each engine, last on {LAST_PROVED}",
-    "reported": "reported by users, not reproduced here",
+    "reported": "reported by users, or seen in runs of `benchmarks/portable.py`; no test repeats it",
 }
 ABOUT = {
     ONNXRUNTIME_DML: "The package is onnxruntime-directml. `sliceport harden --target onnxruntime-dml`, the default for ONNX "
@@ -122,6 +123,7 @@ def card(defect: Defect) -> str:
             f"    - {capitalize(part)}" for part in (f"{outcome}{messages(seen)}".strip(": "), versions(one)) if part
         ]
         lines += [f"    - {link(issue)}" for issue in one.issues]
+        lines += [f"    - Avoided by `sliceport harden --target {one.target}`"] * bool(one.target)
     if defect.correct_engines:
         right = ", ".join(ALL_TITLES[engine] for engine in defect.correct_engines)
         lines.append(f"- As it should be: {right}.")
@@ -175,7 +177,7 @@ def capitalize(text: str) -> str:
     """Capitalize the first letter of a cell or title, unless it belongs to a name."""
     return (
         text
-        if text.startswith(("onnx", "begin_mask", "num_outputs", "ncnn", "sliceport", "`"))
+        if text.startswith(("onnx", "begin_mask", "num_outputs", "ncnn", "sliceport", "tinygrad", "tract", "`"))
         else text[:1].upper() + text[1:]
     )
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 
 import onnx_ir as ir
 
+from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.nodes import SLICING
+from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
 from onnx_ops.model.raise_opset import raise_opset
+from onnx_ops.model.walk import model_graphs, model_nodes
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.edits import remove_nodes
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.portable_form import (
     ConstantBoundsPass,
@@ -33,6 +36,7 @@ from sliceport.wording import group_nodes, spell
 
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
+_TAKE_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 _READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
@@ -78,12 +82,47 @@ def harden_portably(
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
         unmark(model)
+    if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
+        _lift_parameters(model)
     kept = [(node.op, node.node, f"{node.reason}: left as it is") for each in writers for node in each.skipped]
     notes += group_nodes(dict.fromkeys(kept))
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
     return model, build_form_report(profile, nodes, _drop_intermediate(changes), invalid, notes)
+
+
+def _lift_parameters(model: ir.Model) -> None:
+    """Replace the constants that only slicing nodes read by initializers, because some engines have no Constant."""
+    taken = {value.name for node in model_nodes(model) for value in (*node.inputs, *node.outputs) if value is not None}
+    taken.update(value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values()))
+    names = (name for i in count() if (name := f"slicing_{i}") not in taken)
+    for graph in model_graphs(model):
+        initializers: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
+        for node in list(graph):
+            tensor = _read_parameter(node)
+            if tensor is None:
+                continue
+            key = (tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes())
+            if key not in initializers:
+                type_, shape = ir.TensorType(tensor.dtype), ir.Shape(key[1])
+                value = ir.Value(name=next(names), type=type_, shape=shape, const_value=tensor)
+                graph.register_initializer(value)
+                initializers[key] = value
+            for use in node.outputs[0].uses():
+                use.node.replace_input_with(use.idx, initializers[key])
+            remove_nodes([node])
+
+
+def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
+    """Return the tensor of a Constant that slicing nodes read as a parameter, and nothing else."""
+    if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
+        return None
+    uses = node.outputs[0].uses()
+    if not uses or not all(use.idx and is_standard(use.node, *_TAKE_PARAMETERS) for use in uses):
+        return None
+    tensor = constant(node.outputs[0])
+    return tensor if tensor is not None and tensor.nbytes <= LARGE_BYTES else None
 
 
 def settle_by_the_standard(model: ir.Model) -> None:

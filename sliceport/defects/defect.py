@@ -148,6 +148,7 @@ class Divergence:
         since: The first version that shows it; empty if that is not known.
         until: The first later version that is right; empty if none is known.
         issues: The reports about it: `owner/repository#number`.
+        target: The target of `harden` whose form of slicing avoids it, or an empty string.
         is_unsafe: Whether it ends the process or may do so, because it reads or frees memory of others. Such a node is
             never run in the process of the user.
     """
@@ -159,6 +160,7 @@ class Divergence:
     is_unsafe: bool = False
     since: str = ""
     until: str = ""
+    target: str = ""
 
     def __str__(self) -> str:
         issues = f" ({', '.join(self.issues)})" if self.issues else ""
@@ -209,7 +211,8 @@ class Defect:
             infers from it.
         kind: The kind of finding that such a node is for `check`. `invalid`: it breaks the standard of its operator;
             `fragile`: it is right for some sizes of an open axis only; `defect`: it is right, and engines are not.
-        evidence: `proved` by a test on each engine, or `reported` in the threads of `issues`.
+        evidence: `proved` by a test on each engine; or `reported`, in the threads of `issues` or by a single run of
+            the `versions`.
     """
 
     id: str

@@ -35,8 +35,13 @@ REPORTED_TITLES = {
     "iree": "IREE",
     "opencv": "OpenCV's dnn module",
     "ncnn": "ncnn's converter of ONNX models",
+    "mnn": "MNN",
+    "onnx2torch": "onnx2torch",
+    "tinygrad": "tinygrad",
+    "tract": "tract",
+    "tvm": "TVM",
 }
-"""Names in sentences of the engines that no test can run, because they need other hardware or software."""
+"""Names in sentences of the engines that no test runs, because they need other hardware or software."""
 
 ALL_TITLES = TITLES | REPORTED_TITLES
 

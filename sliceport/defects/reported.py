@@ -1,4 +1,4 @@
-"""Reports by users of engines that no test here can run: the entries of `reported.toml`, by their ids."""
+"""Entries of `reported.toml` by their ids: reports by users and single runs of engines that no test here runs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,9 @@ class Group:
         advice: str = self.entry["help"]
         if not advice.startswith("sliceport harden"):
             return advice
-        return harden_command(self.model, [engine["engine"] for engine in self.entry["engines"]])
+        engines = self.entry["engines"]
+        targets = [engine["target"] for engine in engines if engine["target"]]
+        return harden_command(self.model, [engine["engine"] for engine in engines], targets)
 
     def __str__(self) -> str:
         parts = [f"{len(self.nodes)} {self.op}", self.entry["id"], self.detail, self.effects]
@@ -84,8 +86,10 @@ def _join(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def harden_command(model: str, engines: Sequence[str]) -> str:
-    """Return the command that rewrites a model for engines that share a defect."""
+def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
+    """Return the command that rewrites a model for engines that share a defect, or for one of `targets`."""
+    if targets:
+        return f"{join(['sliceport', 'harden', model])} -o OUT --target {'|'.join(targets)}"
     is_read_by_openvino = all(engine.startswith("openvino") for engine in engines)
     output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not model.endswith(".xml") else "OUT"
     return f"{join(['sliceport', 'harden', model])} -o {output}"
@@ -145,7 +149,7 @@ def _describe(result: Result, verbose: bool) -> Iterator[str]:
     for group in group_findings(result):
         if group.is_reported and not has_title:
             has_title = True
-            yield "reported by users, not reproduced here:"
+            yield "from reports or single runs, not from tests:"
         yield f"{'  ' if group.is_reported else f'{group.kind}: '}{printable(str(group))}"
         if verbose:
             yield from (f"    {printable(name)}" for name in group.nodes)

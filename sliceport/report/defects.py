@@ -17,7 +17,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
     """
     lines = []
     for engine in engines:
-        reported = ", reported and not reproduced here" if engine in REPORTED_TITLES else ""
+        reported = ", from reports or single runs, not from tests" if engine in REPORTED_TITLES else ""
         lines.append(f"{ALL_TITLES[engine]} ({engine}){reported}")
         for defect in defects_of(engine):
             (divergence,) = [d for d in defect.divergences if d.engine == engine]

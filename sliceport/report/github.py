@@ -19,7 +19,7 @@ def github_text(results: Sequence[Result]) -> str:
             continue
         for group in group_findings(result):
             level = "notice" if group.is_reported else LEVELS[group.kind]
-            title = f"{'reported, not reproduced' if group.is_reported else group.kind}: {group.rule}"
+            title = f"{'reported, not tested' if group.is_reported else group.kind}: {group.rule}"
             lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
         lines.append(f"{_escape(result['model'])}: {summarize(result)}")
     return "\n".join(lines)

@@ -87,7 +87,7 @@ def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
 
 
 def _describe(group: Group) -> str:
-    reported = "reported, not reproduced here: " if group.is_reported else ""
+    reported = "reported, not tested here: " if group.is_reported else ""
     parts = filter(None, [group.entry["id"], group.detail, group.effects])
     return f"{reported}{': '.join(parts)}; {group.help}"
 

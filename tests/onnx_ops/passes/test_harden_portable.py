@@ -250,6 +250,17 @@ def test_every_profile_writes_a_model_that_computes_the_same(target: str) -> Non
     assert ("Gather" in operators(written)) == (bool({"steps", "negative-steps"} & set(without)) and result.is_clean)
 
 
+@pytest.mark.parametrize("target", [target for target in PROFILES if target != "portable"])
+def test_page_has_the_evidence_of_every_profile(target: str) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "portable.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.split("\n") if line.startswith(f"| `{target}`")]
+    profile = PROFILES[target]
+    numbers = [issue.partition("#")[2] for issue in profile.issues if profile.evidence == "reported"]
+    words = [f"`{form}`" for form in profile.without] + list(profile.without.values()) + numbers
+    assert [word for word in words if word not in row] == []
+    assert profile.evidence == "reported" or all(version in row for version in profile.versions)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
