@@ -91,7 +91,7 @@ class ONNX:
 
         return files_beside(model)
 
-    def node_ids(self, model: Path) -> dict[str, str]:
+    def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
         """Return the ids of nodes in Model Explorer; see `onnx_ops.model.declared.node_ids`."""
         from onnx_ops.model.declared import node_ids
 

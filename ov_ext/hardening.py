@@ -122,7 +122,8 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
         if len(selected) != size:
             lengths = [selected.start, len(selected), size - selected.stop]
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
-    return opset8.convert_like(part, view.inputs[0])  # Only a node of one output can replace the other.
+    # Only a node of one output can replace the other, and Model.evaluate cannot compute ConvertLike.
+    return opset1.convert(part, view.element)
 
 
 def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:

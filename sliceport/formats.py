@@ -237,8 +237,11 @@ class ManyFiles(Protocol):
 class NamesNodes(Protocol):
     """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
 
-    def node_ids(self, model: Path) -> dict[str, str]:
-        """Return the ids of the nodes of the main graph by their names, and by the names of their outputs.
+    def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
+        """Return the ids of nodes by their names and the names of their outputs, for each graph by its id.
+
+        The first graph is the main graph. The id of a body is that of its node, a slash and the attribute. Names of
+        nodes in a body that is a part of the main graph follow that id and a slash.
 
         Raises:
             ModelError: The model cannot be read.

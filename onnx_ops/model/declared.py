@@ -12,6 +12,7 @@ from onnx_ir.passes.common import NameFixPass
 from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.walk import all_nodes
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaredDim, DeclaredShapes
 
@@ -55,19 +56,33 @@ def _text(text: str | bytes) -> str:
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
-def node_ids(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the ids that model-explorer-onnx 0.4 gives the nodes of the main graph, by names of nodes and of outputs.
+def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
+    """Return the ids that model-explorer-onnx 0.4 gives graphs, and nodes by names of nodes and of outputs.
 
-    An id is the name of the node after NameFixPass, which names unnamed nodes and renames those with a name in use.
+    The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
+    after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch
+    begins with the id of the If and the attribute.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
     model = ir.from_proto(read_proto(path))
-    keys = [(*(output.name for output in node.outputs), node_name(node)) for node in model.graph]
+    names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)
-    pairs = zip(keys, [node.name or "" for node in model.graph], strict=True)
-    return {key: id_ for names, id_ in reversed(list(pairs)) for key in names if key}
+
+    def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
+        nodes = reversed(list(graph))
+        return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
+
+    main = list_ids(model.graph)
+    graphs = {model.graph.name or "<main>": main}
+    for node in model.graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH and node.op_type == "If":
+                main |= list_ids(attribute.as_graph(), f"{node.name}/{attribute.name}/")
+            elif attribute.type == ir.AttributeType.GRAPH:
+                graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
+    return graphs
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:

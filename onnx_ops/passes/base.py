@@ -19,7 +19,7 @@ from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
-from onnx_ops.passes.names import derive_name, make_names_unique, mark_new
+from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
 from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
 from sliceport.defects.defect import Defect
@@ -112,7 +112,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
-        value.name = derive_name(sibling.name or "", "part")
+        value.name = f"{sibling.name or ''}_part"
         mark_new(value)
         value.type = self.value_info.types.get(data)
         if value.type is not None:
@@ -200,7 +200,7 @@ class SlicingPass(ir.passes.InPlacePass):
             return
         new = [build_tensor(tensor) for tensor in tensors]
         for constant, output in zip(new, used, strict=True):
-            constant.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
+            constant.name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
         self.replace_nodes([node], new, dict(zip(used, (constant.outputs[0] for constant in new), strict=True)), new)
         self.report_change(node, "Constant")
 

@@ -24,8 +24,6 @@ RANDOM = frozenset(
 )
 """Operators that draw random numbers. They stay, because without one the others would draw different numbers."""
 
-_MOST_ANNOTATIONS = 2**20
-"""Bytes of annotations that several nodes may get in all."""
 _USED = "sliceport.used"
 """Key in the `meta` of a node for the index of an output that was found to be read."""
 
@@ -220,13 +218,8 @@ def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy the metadata and doc strings of replaced nodes to the new nodes; the first replaced node wins.
-
-    If the copies would add up to more than 1 MiB, only the first new node gets one.
-    """
-    size = sum(len(key) + len(value) for each in replaced for key, value in each.metadata_props.items())
-    size += sum(len(each.doc_string or "") for each in replaced)
-    for node in nodes if size * len(nodes) <= _MOST_ANNOTATIONS else nodes[:1]:
+    """Copy the metadata and doc strings of replaced nodes to the new nodes; the first replaced node wins."""
+    for node in nodes:
         for each in reversed(replaced):
             node.metadata_props.update(each.metadata_props)
             node.doc_string = each.doc_string or node.doc_string

@@ -11,13 +11,6 @@ import onnx_ir as ir
 from onnx_ops.model.walk import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
-_LONGEST = 200
-"""Limit for the characters that a derived name takes over, so that a few names of megabytes do not become gigabytes."""
-
-
-def derive_name(*parts: str) -> str:
-    """Join parts to a name. Long parts are cut off."""
-    return "_".join(part[:_LONGEST] for part in parts)
 
 
 def mark_new(item: ir.Node | ir.Value) -> None:
@@ -47,8 +40,7 @@ def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], taken: Counter[st
     numbers: dict[str, Iterator[int]] = defaultdict(count)  # the suffixes not tried yet of each name
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and taken[item.name] > 1:
-            base = derive_name(item.name)
-            name = next(free for i in numbers[base] if (free := f"{base}_{i}") not in taken)
+            name = next(free for i in numbers[item.name] if (free := f"{item.name}_{i}") not in taken)
             taken[item.name] -= 1
             taken[name] += 1
             item.name = name

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from sliceport.errors import DynamicSlice, InvalidSlice
 
-_LONGEST = 1000
-
 
 class Skip(Exception):
     """Raised for a node that nearly matches a rule; its text is the reason, without a full stop."""
@@ -24,13 +22,9 @@ class Skipped:
     Attributes:
         node: Its name.
         op: Its operator.
-        reason: Why it was not rewritten; cut off where it is long, as the names in it may be of megabytes.
+        reason: Why it was not rewritten.
     """
 
     node: str
     op: str
     reason: str
-
-    def __post_init__(self) -> None:
-        if len(self.reason) > _LONGEST:
-            object.__setattr__(self, "reason", f"{self.reason[:_LONGEST]}…")

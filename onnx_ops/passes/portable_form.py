@@ -26,7 +26,6 @@ from onnx_ops.passes.builders import build_constant, build_gather, build_slice, 
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.fold_slices import FoldSlicesPass, select_folded
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec
-from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.value_info import Sizes
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
@@ -297,7 +296,7 @@ class PortableSplitPass(PortablePass):
             if is_used(output):
                 entries = normalize({parts.axis: AxisSlice(start, stop, 1)}, sizes)
                 part = build_slice(data, entries, opset, lists_steps=True) if entries else [ir.node("Identity", [data])]
-                part[-1].name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
+                part[-1].name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
                 new += part
                 slices.append(part[-1])
         successors = dict(zip(used, (part.outputs[0] for part in slices), strict=True))

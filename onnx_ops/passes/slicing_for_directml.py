@@ -10,7 +10,6 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
-from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.outcome import SKIPS
 from onnx_ops.passes.value_info import read_static
 from sliceport.slicing import AxisSlice, SplitSpec
@@ -91,7 +90,7 @@ class SplitForDirectMLPass(NodePass):
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
                 new += self._build_part(data, parts.axis, start, stop, opset)
-                new[-1].name = derive_name(node_name(node), output.name or "")
+                new[-1].name = f"{node_name(node)}_{output.name or ''}"
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)

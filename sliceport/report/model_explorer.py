@@ -1,13 +1,13 @@
 """Node data for Google's Model Explorer: texts and colours for the nodes of the graph that it shows.
 
-The format is `GraphNodeData` of
+The format is `GraphNodeData`, or by graph `ModelNodeData`, of
 https://github.com/google-ai-edge/model-explorer/blob/main/src/server/package/src/model_explorer/node_data_builder.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from sliceport.checking import KINDS
 from sliceport.formats import NamesNodes, format_of
@@ -17,8 +17,25 @@ if TYPE_CHECKING:
     from sliceport.diffing.report import DiffReport
     from sliceport.report.check import Result
 
-Marks = Iterator[tuple[Sequence[str], str, str]]
-"""For nodes, the names of each node and of its outputs, a text, and a colour."""
+
+class Mark(NamedTuple):
+    """A mark of a node of the main graph, and of a node in its body.
+
+    Attributes:
+        names: The names of its outputs and of the node.
+        text: A text.
+        color: A colour.
+        attribute: The attribute of the body; empty for a node without one.
+        inner: The names of the node in the body.
+    """
+
+    names: Sequence[str]
+    text: str
+    color: str
+    attribute: str = ""
+    inner: Sequence[str] = ()
+
+
 _RED, _AMBER, _BLUE = "#d93025", "#f9ab00", "#8ab4f8"
 _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 
@@ -26,15 +43,21 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 def diff_node_data(report: DiffReport, model: str) -> str:
     """Return node data of the smallest parts that differ: their nodes in amber, the first that differ in red.
 
-    A part of a body stands for the node of the main graph that has the body.
+    A part of a body marks the node of the main graph that has the body, too.
     """
 
-    def marks() -> Marks:
+    def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
-            for node in case.nodes if case.holder is None else [case.holder]:
-                is_first = node is case.main_node
-                text = case.failure.message if is_first else "in the smallest model that differs"
-                yield (*node.writes, node.name), text, _RED if is_first else _AMBER
+            for node in case.nodes:
+                text = case.failure.message if node is case.culprit else "in the smallest model that differs"
+                color = _RED if node is case.culprit else _AMBER
+                names = (*node.writes, node.name)
+                if case.holder is None:
+                    yield Mark(names, text, color)
+                else:
+                    title = case.scope[0].rpartition(", ")[2] if len(case.scope) == 1 else ""
+                    attribute = title if title in ("then_branch", "else_branch") else "body"
+                    yield Mark((*case.holder.writes, case.holder.name), text, color, attribute, names)
 
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 
@@ -42,27 +65,51 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the names of the rules, coloured by the first kind of `KINDS`.
 
-    A finding in the body of a node marks the node of the main graph that contains the body.
+    A finding in the body of a node marks the node of the main graph that contains the body, too.
     """
 
-    def marks() -> Marks:
+    def marks() -> Iterator[Mark]:
         for finding in sorted(result["findings"], key=lambda finding: KINDS.index(finding["kind"])):
-            holders = [scope.rpartition(".")[0] for scope in finding["scope"]]  # without the attribute
-            yield [*holders, finding["node"]][:1], result["rules"][finding["rule"]]["id"], _COLORS[finding["kind"]]
+            text, color = result["rules"][finding["rule"]]["id"], _COLORS[finding["kind"]]
+            if not finding["scope"]:
+                yield Mark([finding["node"]], text, color)
+            else:
+                holder, _, attribute = finding["scope"][0].rpartition(".")
+                yield Mark([holder], text, color, attribute, [finding["node"]] * (len(finding["scope"]) == 1))
 
     return _node_data("sliceport check", model, marks())
 
 
-def _node_data(title: str, model: str, marks: Marks) -> str:
-    """Return node data as JSON. Nodes without an id are left out; a node with several texts has its first colour."""
+def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
+    """Return node data as JSON, for one graph or by the id of the graph.
+
+    Nodes without an id are left out; a node with several texts has its first colour.
+    """
     format_ = format_of(model)
-    ids = format_.node_ids(model) if isinstance(format_, NamesNodes) else None
-    colors: dict[str, dict[str, str]] = {}
-    for names, text, color in marks:
-        id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), None)
-        if id_ is not None:
-            colors.setdefault(id_, {}).setdefault(text, color)
-    results = {
-        id_: {"value": "; ".join(by_text), "bgColor": next(iter(by_text.values()))} for id_, by_text in colors.items()
+    graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
+    main = next(iter(graphs))
+    colors: dict[str, dict[str, dict[str, str]]] = {main: {}}
+
+    def add(graph: str, names: Sequence[str], mark: Mark) -> str:
+        ids = graphs.get(graph, {})
+        id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
+        if id_:
+            colors.setdefault(graph, {}).setdefault(id_, {}).setdefault(mark.text, mark.color)
+        return id_
+
+    for mark in marks:
+        holder = add(main, mark.names, mark)
+        body = f"{holder}/{mark.attribute}"
+        if mark.inner and not add(main, [f"{body}/{name}" for name in mark.inner], mark):
+            add(body, mark.inner, mark)
+    data = {
+        graph: {
+            "name": title,
+            "results": {
+                id_: {"value": "; ".join(by_text), "bgColor": next(iter(by_text.values()))}
+                for id_, by_text in texts.items()
+            },
+        }
+        for graph, texts in colors.items()
     }
-    return to_text({"name": title, "results": results}) + "\n"
+    return to_text(data[main] if len(data) == 1 else data) + "\n"

@@ -10,12 +10,15 @@ import openvino as ov
 import pytest
 from onnx_models import save
 from openvino import opset1, opset8
+from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, one_slice, parameter
 
 import sliceport
 from ov_ext import hardening
 from ov_ext.verify import verify_hardening
 from sliceport.cli.main import main
+from sliceport.defects.cases import OpenVINOCase
+from sliceport.defects.table import DEFECTS
 
 MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
 OPEN = """(float[n,6] x) => (float[n,m] y, float[n,m] z)
@@ -146,3 +149,19 @@ def test_doubles_are_computed_in_single_precision_on_the_plugin() -> None:
     data = parameter([2, 3], "f64")
     model = ov.Model([opset8.multiply(data, fixed(np.array([1 / 3]))).output(0)], [data], "m")
     assert verify_hardening(model, model).is_equal
+
+
+CASES = {
+    defect.id: case
+    for defect in DEFECTS
+    if defect.handling == "rewritten"
+    for example in defect.examples
+    if isinstance(case := example.case, OpenVINOCase) and not any(case.run_time) and case.element == "i32"
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hardened_case_of_the_table_is_verified(name: str) -> None:
+    result = sliceport.harden(Built(CASES[name].to_json(), folding=False).model, verify=True)
+    assert result.is_clean
+    assert not result.to_json()["notes"]

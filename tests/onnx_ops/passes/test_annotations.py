@@ -16,9 +16,7 @@ from sessions import open_unoptimized
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.harden_portable import PORTABLE
-from onnx_ops.passes.outcome import Skipped
 
 HARDENING = {kind.__name__: kind for kind in (*HARDEN_DIRECTML, *PORTABLE)}
 EXAMPLES = [f"example {i} of {name}" for name, kind in HARDENING.items() for i in range(len(examples(kind)))]
@@ -171,38 +169,3 @@ def test_the_only_replacement_of_a_node_keeps_its_annotations(ends: tuple[int, i
     assert node.op_type == operator
     assert node.doc_string == "why"
     assert node.metadata_props == {"origin": "here"}
-
-
-def test_long_names_and_notes_are_not_multiplied() -> None:
-    """Each part of a Split becomes a Slice, an empty one a constant; Slices with gaps become a Split."""
-    count, long = 50, "z" * 100_000
-    sizes = ", ".join(["0", *["1"] * (count - 1)])
-    split = f"{', '.join(f'p{i}' for i in range(count))} = Split<axis = 0, split = [{sizes}]>(x)"
-    kept = " ".join(f"y{i} = Neg(p{i})" for i in range(count))
-    outputs = ", ".join(f"float[n{i}] y{i}" for i in range(count))
-    proto = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : 11]> g (float[{count - 1}] x) => ({outputs}) {{ {split} {kept} }}'
-    )
-    proto.graph.node[0].name = long
-    proto.graph.node[0].metadata_props.add(key="k", value=long)
-    model = from_proto(proto)
-    harden_for_directml(model)
-    after = ir.serde.serialize_model(model)
-    assert sum(node.op_type == "Slice" for node in after.graph.node) == count - 1
-    assert after.ByteSize() < proto.ByteSize() + 100_000
-    assert [node.op_type for node in after.graph.node if node.metadata_props] in (["Slice"], ["Constant"])
-
-    starts = " ".join(f"s{i} = Slice<axes = [0], starts = [{4 * i}], ends = [{4 * i + 3}]>(x)" for i in range(count))
-    proto = onnx.parser.parse_model(
-        f"""<ir_version: 10, opset_import: ["" : 9]>
-            g (float[{4 * count}] x) => ({", ".join(f"float[3] s{i}" for i in range(count))}) {{ {starts} }}"""
-    )
-    proto.graph.node[0].output[0] = proto.graph.output[0].name = long
-    model = from_proto(proto)
-    assert rewrite(model).after == 1
-    assert ir.serde.serialize_model(model).ByteSize() < proto.ByteSize() + 100_000
-
-
-def test_long_reasons_are_cut_off() -> None:
-    assert Skipped("n", "Slice", "it reads " + "z" * 10_000).reason == "it reads " + "z" * 991 + "…"
-    assert Skipped("n", "Slice", "z" * 1000).reason == "z" * 1000

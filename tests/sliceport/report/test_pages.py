@@ -161,16 +161,31 @@ def test_node_data_of_diff_have_the_nodes_of_the_part(compare: Any) -> None:
     assert results["d"]["value"] == report.part.case.failure.message
 
 
-def test_node_data_of_a_body_have_the_node_around_it(compare: Any) -> None:
+def test_node_data_of_a_body_have_the_node_and_the_one_around_it(compare: Any) -> None:
     report = compare(BODY, swap("inner", "Abs"))
     assert report.part.case.scope
-    assert list(json.loads(diff_node_data(report, "model.onnx"))["results"]) == ["holder"]
+    results = json.loads(diff_node_data(report, "model.onnx"))["results"]
+    assert list(results) == ["holder", "holder/then_branch/inner"]
 
 
 def test_ids_are_unique_and_by_name_and_output(tmp_path: Path) -> None:
     graph = "(float[3] x) => (float[3] y) { a = Neg (x) [n] b = Abs (a) [n] c = Exp (b) y = Log (c) }"
     ids = node_ids(save(graph, tmp_path / "model.onnx"))
-    assert ids == {"a": "node", "b": "n", "c": "n_1", "n": "n", "y": "node_1"}
+    assert ids == {"g": {"a": "node", "b": "n", "c": "n_1", "n": "n", "y": "node_1"}}
+
+
+def test_bodies_have_ids_of_their_own(tmp_path: Path) -> None:
+    ids = node_ids(save(BODY, tmp_path / "model.onnx"))
+    assert list(ids) == ["g"]
+    assert (
+        list(ids["g"].values()) == ["holder"] * 2 + ["holder/then_branch/inner"] * 2 + ["holder/else_branch/other"] * 2
+    )
+    loop = """(float[3] x, int64 n, bool c) => (float[3] y) { [loop] y = Loop (n, c, x) <
+        body = b (int64 i, bool d, float[3] s) => (bool k, float[3] t) { k = Identity (d) [step] t = Neg (s) }> }"""
+    assert node_ids(save(loop, tmp_path / "loop.onnx")) == {
+        "g": {"y": "loop", "loop": "loop"},
+        "loop/body": {"t": "step", "step": "step", "k": "node"},
+    }
 
 
 def test_commands_write_pages_and_node_data(
@@ -184,7 +199,7 @@ def test_commands_write_pages_and_node_data(
     assert {"gate.onnx", "defect", " 2 Split: one part gates another", "holder.then_branch/r"} <= set(elements.texts)
     results = json.loads(Path("nodes.json").read_text("utf-8"))["results"]
     value = {"value": "one part gates another", "bgColor": "#f9ab00"}
-    assert results == {"node": value, "holder": value}
+    assert results == {"node": value, "holder": value, "holder/then_branch/node": value}
     assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs]) == 2
     assert "output 'page.html' exists; give another name or --overwrite." in capsys.readouterr().err
     assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite"]) == 0
