@@ -14,6 +14,7 @@ from onnx_ops.model.conditions import (
     check_node,
     conv_transpose_defects,
     einsum_defects,
+    fused_slice_defects,
     matmul_defects,
     reshape_defects,
     reshape_entries,
@@ -21,6 +22,7 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
+from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -194,7 +196,20 @@ class _Checker:
         except DynamicSlice:
             pass
         if is_standard(node, *SLICING):
+            yield from _add_reports(self._find_fused(node))
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
+
+    def _find_fused(self, node: NodeView) -> Defects:
+        """Return the defect of a slice that the DirectML provider fuses, as far as bounds, shape and type are known."""
+        data = node.inputs[0]
+        sizes = None if data is None else sizes_of(data)
+        if data is None or data.dtype is None or sizes is None or None in sizes:
+            return ()
+        shape = tuple(size for size in sizes if size is not None)
+        try:
+            return fused_slice_defects(node, self._opset, shape, BITS[data.dtype])
+        except (InvalidSlice, DynamicSlice):
+            return ()
 
     def _check_slice(self, node: NodeView) -> _Findings:
         data = node.inputs[0]

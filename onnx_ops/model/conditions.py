@@ -24,6 +24,7 @@ from onnx_ops.model.nodes import (
 from onnx_ops.model.views import Array, NodeView, ValueView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (
+    ALIGNED_RUN,
     ALLOWZERO,
     BELOW_THE_AXIS,
     CONV_TRANSPOSE_PADDING,
@@ -38,7 +39,7 @@ from sliceport.defects.onnxruntime import (
     STEPS_WITHOUT_AXES,
 )
 from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import AxisSlice
+from sliceport.slicing import AxisSlice, Region
 from sliceport.slicing.spec import cut_shape, normalize_axis
 
 Sizes = Sequence[int | None]
@@ -49,6 +50,15 @@ _MAX_AXES = 8
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the DirectML provider takes."""
 _MAX_EINSUM_LABELS = 5
+_ALIGNMENT_BITS = 128
+_VIEWS = ("Identity", "Squeeze", "Unsqueeze")
+_PRODUCER_VIEWS = (*_VIEWS, "Reshape", "Flatten")
+_ELEMENT_WISE = frozenset(
+    "Abs Acos Acosh Add Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid "  # noqa: SIM905
+    "HardSwish LeakyRelu Log Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
+    "Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu".split()
+)
+"""Operators that DirectML computes on the selected part of the data, without a copy, when it fuses them."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
 """The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
@@ -259,3 +269,72 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
     """Return the defects that a ConvTranspose triggers."""
     is_refused = len(read_ints(node, "output_padding") or ()) == 1 and opset <= _MAX_CONV_TRANSPOSE_OPSET
     return (CONV_TRANSPOSE_PADDING,) if is_refused else ()
+
+
+def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits: int) -> Defects:
+    """Return the defect that a Slice or Split triggers between nodes that the DirectML provider fuses with it.
+
+    Args:
+        node: The node.
+        opset: Version of its operator set.
+        shape: The shape of its data.
+        bits: The bits of an element.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The parameters are not valid or not known.
+    """
+    read_outputs = [i for i, output in enumerate(node.outputs) if output.uses() or output.is_graph_output()]
+    data = node.inputs[0]
+    if data is None or len(read_outputs) != 1 or not _is_computed_for_one_reader(data):
+        return ()
+    if not _is_read_by_one_element_wise_node(node.outputs[read_outputs[0]]):
+        return ()
+    if node.op_type == "Slice":
+        region = slice_spec(node, opset).resolve(shape)
+    else:
+        region = split_spec(node, opset, shape).resolve(shape)[read_outputs[0]]
+    start = _start_of_run(region)
+    return (ALIGNED_RUN,) if start is not None and start * bits % _ALIGNMENT_BITS == 0 else ()
+
+
+def _start_of_run(region: Region) -> int | None:
+    """Return the first element of a region that is one run of elements, but not all; None for any other region."""
+    counts = [len(indices) for indices in region.ranges]
+    is_whole = [count == size for count, size in zip(counts, region.input_shape, strict=True)]
+    first = next((axis for axis, count in enumerate(counts) if count != 1), len(counts))
+    is_run = (
+        0 not in counts and all(is_whole[first + 1 :]) and all(i.step == 1 for i in region.ranges[first : first + 1])
+    )
+    if not is_run or all(is_whole):
+        return None
+    start = 0
+    for indices, size in zip(region.ranges, region.input_shape, strict=True):
+        start = start * size + indices.start
+    return start
+
+
+def _is_computed_for_one_reader(value: ValueView) -> bool:
+    """Return whether another node computes a value, and one node reads it, with views between."""
+    while len(value.consumers()) == 1 and not value.is_graph_output():
+        producer = value.producer()
+        if producer is None or producer.op_type == "Constant" or not producer.inputs:
+            return False
+        source = producer.inputs[0]
+        if not is_operator(producer, *_PRODUCER_VIEWS) or source is None:
+            return True
+        value = source
+    return False
+
+
+def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
+    """Return whether an element-wise node reads a value once, and no other node does, with views between."""
+    while len(readers := value.consumers()) == 1 and not value.is_graph_output():
+        (reader,) = readers
+        if sum(each is value for each in reader.inputs) != 1:
+            return False
+        if is_operator(reader, *_ELEMENT_WISE):
+            return True
+        if not is_operator(reader, *_VIEWS):
+            return False
+        value = reader.outputs[0]
+    return False

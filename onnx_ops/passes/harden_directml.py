@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING
+from onnx_ops.passes.aligned_run_for_directml import AlignedRunForDirectMLPass
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
@@ -27,6 +28,7 @@ HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
     ConvTransposeForDirectMLPass,
     EinsumForDirectMLPass,
     MatMulForDirectMLPass,
+    AlignedRunForDirectMLPass,
 )
 
 

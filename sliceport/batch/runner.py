@@ -12,10 +12,10 @@ from sliceport.batch.task import Done, Job, Task
 from sliceport.sandbox import signals, supervisor
 
 Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
-"""Does all tasks of a job in any order, and yields each outcome once. Reads the tasks no faster than they are done.
+"""A function that does all tasks of a job in any order, and yields each outcome once.
 
-If the iterator is closed early, models under way are given up, without a result. A SliceportError that it raises is
-about the run itself.
+It reads the tasks no faster than they are done. If the iterator is closed early, models under way are given up,
+without a result. A SliceportError that it raises is about the run itself.
 """
 
 

@@ -16,7 +16,7 @@ from sliceport.cli.console import say
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
 from sliceport.cli.work import add_command
 from sliceport.cli.work import run as run_work
-from sliceport.commands.command import load
+from sliceport.commands.command import NAMES, load
 from sliceport.commands.options import split_repeated
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
@@ -27,7 +27,6 @@ COMMANDS = (
     "check", "diff", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor", "completion",
 )  # fmt: skip
 """Each is a command on one model, or a module of this package."""
-_ON_ONE_MODEL = ("diff", "harden", "rewrite", "lower", "compare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +87,7 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
-        if name in _ON_ONE_MODEL:
+        if name in NAMES and name != "check":  # `check` takes several models
             add_command(commands, load(name))
         else:
             import_module(f"sliceport.cli.{name}").add(commands)

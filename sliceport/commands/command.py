@@ -13,12 +13,10 @@ from sliceport.commands.outcome import Options, Outcome
 
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "directml run")
 """The names of all commands. Each is a module of this package, so that a command line loads one of them."""
-
-
 Run = Callable[[str, Path | None, Options, bool], Outcome]
-"""Runs a command on a model's file, given the file or folder to write, if any, and whether to replace it.
+"""The work on a model's file, given the output, if any, the options, and whether to replace the output.
 
-Raises any error if the model cannot be worked on.
+It may raise any error if the model cannot be worked on.
 """
 
 

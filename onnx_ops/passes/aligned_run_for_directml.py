@@ -1,0 +1,45 @@
+"""A slice between two nodes that onnxruntime's DirectML provider fuses, and refuses for it, gets a Concat behind it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.model.conditions import fused_slice_defects
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.matchers import data_of
+from onnx_ops.passes.names import mark_new
+
+
+class AlignedRunForDirectMLPass(NodePass):
+    """Put a Concat of one operand behind a slice that onnxruntime-directml 1.24.4 refuses to fuse.
+
+    1. A Slice, or the only part of a Split that is read, is one run of elements at a multiple of 16 bytes. It alone
+       reads what another node computes, and one element-wise node reads it once.
+
+    Given: a = Relu(x[8]); b = Slice(a, starts=[4], ends=[8], axes=[0]); y = Relu(b)
+    Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b); y = Relu(c)
+
+    Not found: bounds and sizes that are not known, which the provider does not fuse.
+    """
+
+    op_types = ("Slice", "Split")
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        data = data_of(node)
+        shape, dtype = self.static_shape(data), self.value_info.dtype(data)
+        if shape is None or dtype is None:
+            return
+        defects = fused_slice_defects(node, opset, shape, dtype.bitwidth)
+        if not defects:
+            return
+        (output,) = [value for value in node.outputs if value.uses()]
+        copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
+        selected = copy.outputs[node.outputs.index(output)]
+        self.set_value_info(selected, data, self.sizes(output), output)
+        for part in copy.outputs:
+            mark_new(part)
+        concat = ir.node("Concat", [selected], {"axis": 0})
+        mark_new(concat.outputs[0])
+        self.replace_nodes([node], [copy, concat], {output: concat.outputs[0]}, [copy])
+        self.report_change(node, f"{node.op_type} + Concat", defects)
