@@ -240,7 +240,8 @@ class NamesNodes(Protocol):
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
         """Return the ids of nodes by their names and the names of their outputs, for each graph by its id.
 
-        The first graph is the main graph. The id of a body is that of its node, a slash and the attribute.
+        The first graph is the main graph. The id of a body is that of its node, a slash and the attribute. Names of
+        nodes in a body that is a part of the main graph follow that id and a slash.
 
         Raises:
             ModelError: The model cannot be read.

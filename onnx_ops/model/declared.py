@@ -59,8 +59,9 @@ def _text(text: str | bytes) -> str:
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """Return the ids that model-explorer-onnx 0.4 gives graphs, and nodes by names of nodes and of outputs.
 
-    It shows the main graph and the bodies of the nodes there. An id is the name of the node after NameFixPass, which
-    names unnamed nodes and renames those with a name in use.
+    The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
+    after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch
+    begins with the id of the If and the attribute.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -68,16 +69,20 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     model = ir.from_proto(read_proto(path))
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)
-    graphs = {model.graph.name or "<main>": model.graph} | {
-        f"{node.name}/{attribute.name}": attribute.as_graph()
-        for node in model.graph
-        for attribute in node.attributes.values()
-        if attribute.type == ir.AttributeType.GRAPH
-    }
-    return {
-        id_: {name: node.name or "" for node in reversed(list(graph)) for name in names[node] if name}
-        for id_, graph in graphs.items()
-    }
+
+    def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
+        nodes = reversed(list(graph))
+        return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
+
+    main = list_ids(model.graph)
+    graphs = {model.graph.name or "<main>": main}
+    for node in model.graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH and node.op_type == "If":
+                main |= list_ids(attribute.as_graph(), f"{node.name}/{attribute.name}/")
+            elif attribute.type == ir.AttributeType.GRAPH:
+                graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
+    return graphs
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:

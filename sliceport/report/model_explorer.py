@@ -99,8 +99,9 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
 
     for mark in marks:
         holder = add(main, mark.names, mark)
-        if mark.inner:
-            add(f"{holder}/{mark.attribute}", mark.inner, mark)
+        body = f"{holder}/{mark.attribute}"
+        if mark.inner and not add(main, [f"{body}/{name}" for name in mark.inner], mark):
+            add(body, mark.inner, mark)
     data = {
         graph: {
             "name": title,

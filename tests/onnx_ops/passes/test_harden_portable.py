@@ -182,6 +182,24 @@ def test_new_values_have_names_of_their_own() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_numbers_are_initializers_that_nodes_share() -> None:
+    """onnx2torch 1.5.15 has no Constant of opset 19."""
+    graph = (
+        "(float[6] x) => (float[n] slicing_0, float[m] z) { s = Constant<value_ints = [-4]>()  "
+        "e = Constant<value_ints = [9]>()  slicing_0 = Slice(x, s, e)  y = Neg(slicing_0)  z = Slice(y, s, e) }"
+    )
+    written, result = harden(parse(graph, 19))
+    assert result.is_clean
+    assert [node.op_type for node in written.graph.node] == ["Slice", "Neg", "Identity"]
+    values = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in written.graph.initializer}
+    assert values == {"slicing_1": [2], "slicing_2": [6], "slicing_3": [0], "slicing_4": [1]}
+    assert list(written.graph.node[0].input) == ["x", *values]
+    old, _ = harden(parse(graph.replace("value_ints = [-4]", "value = int64[1] {-4}"), 12, ir_version=3), verify=False)
+    assert not [
+        tensor for tensor in old.graph.initializer if tensor.name not in {value.name for value in old.graph.input}
+    ]
+
+
 def test_empty_operands_of_a_concat_go() -> None:
     graph = "(float[2, n] x, float[0, n] e) => (float[a, n] y, float[b, n] z) { y = Concat<axis = 0>(e, x, e, x) "
     written, result = harden(parse(graph + "z = Concat<axis = -2>(e, e)  s, r = Split<num_outputs = 2>(x) }"))

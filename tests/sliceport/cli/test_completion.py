@@ -29,7 +29,7 @@ def test_every_shell_has_the_commands_and_options(shell: str, capsys: pytest.Cap
     ("words", "completed"),
     [
         (["sliceport", "comp"], ["compare", "completion"]),
-        (["sliceport", "harden", "--target", "open"], ["openvino-cpu"]),
+        (["sliceport", "harden", "--target", "open"], ["opencv", "openvino-cpu"]),
         (["sliceport", "lower", "--feat"], ["--feature-level"]),
         (["sliceport", "lower", "m.on"], ["m.onnx"]),
     ],
