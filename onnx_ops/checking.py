@@ -136,8 +136,8 @@ class _Checker:
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
         elif is_standard(node, "ConstantOfShape") and node.inputs[0] is not None:
-            shape = read_elements(node.inputs[0], MAX_AXES)
-            elements = self._find_constant_elements(node.inputs[0]) if shape is None else shape
+            elements = read_elements(node.inputs[0], MAX_AXES)
+            elements = self._find_constant_elements(node.inputs[0]) if elements is None else elements
             yield from _add_reports(constant_of_shape_defects(elements))
         elif is_standard(node, "Einsum"):
             yield from _add_reports(einsum_defects(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 from onnx_models import parse
@@ -21,10 +22,10 @@ def fill(shape: str, value: str = "", element: str = "float") -> ir.Model:
 @pytest.mark.parametrize(("value", "element"), [("", "float"), ("<value = int64[1] {7}>", "int64")])
 def test_empty_fill_becomes_a_constant(shape: str, value: str, element: str) -> None:
     model = fill(shape, value, element)
-    (before,) = compute(ir.serde.serialize_model(model), x=[1.0])
+    (before,) = compute(ir.serde.serialize_model(model), x=np.ones(1, np.float32))
     (change,) = harden_for_directml(model).changes
     assert (change.op, change.replacement) == ("ConstantOfShape", "Constant")
-    (after,) = compute(ir.serde.serialize_model(model), x=[1.0])
+    (after,) = compute(ir.serde.serialize_model(model), x=np.ones(1, np.float32))
     assert (after.shape, after.dtype) == (before.shape, before.dtype)
 
 
