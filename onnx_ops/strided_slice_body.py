@@ -71,6 +71,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_backward = op.Less(steps, zero)
     far_start = op.Where(is_backward, most, zero)
     far_end = op.Where(is_backward, op.Neg(most), most)
+    # Engines disagree about backward ends of INT32_MAX and INT64_MAX (`CONTESTED_ENDS`).
     bounded = op.Where(is_backward, op.Min(ends, op.Constant(value_ints=[2147483646])), ends)
     first = op.Where(op.Cast(begin_bits, to=9), far_start, starts)
     last = op.Where(op.Cast(end_bits, to=9), far_end, bounded)

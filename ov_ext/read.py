@@ -154,7 +154,7 @@ def _declared_dim(dim: ov.Dimension) -> int | range | None:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """Return the end of a message with an example of input shapes, as the command line takes them."""
+    """Return the end of a message with an example of sizes for the inputs that lack them; empty if none does."""
     shapes = {
         name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
         for name, dims in input_dims(model).items()
@@ -171,6 +171,7 @@ class _Selection(NamedTuple):
 def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hint: str) -> SlicingNode:
     kind, version = kind_of(node)
     data = node.input_value(0)
+    # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.
     op_type, number = (kind[:-1], kind[-1]) if version == "ov_ext" else (kind, version.removeprefix("opset"))
     name = node.get_friendly_name()
     outputs = tuple(name_of(output) for output in node.outputs())

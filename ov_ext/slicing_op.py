@@ -190,13 +190,13 @@ class SlicingOp(ov.Op):
             # OpenVINO passes a TensorVector, with tensors of the connected constants. Reading these takes longer than
             # copying a small tensor.
             is_from_openvino = type(inputs) is TensorVector
-            results = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
-            if results is None:
-                results = self._cache.get(_index_arrays(inputs))
-            plan = results.plans.get(source.shape)
+            cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
+            if cached is None:
+                cached = self._cache.get(_index_arrays(inputs))
+            plan = cached.plans.get(source.shape)
             if plan is None:
                 plan = Plan(self.region(source.shape, _list_indices(_index_arrays(inputs))))
-                _store_in_cache(results.plans, source.shape, plan)
+                _store_in_cache(cached.plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
         target = outputs[0].data

@@ -18,7 +18,7 @@ _is_command_line = ContextVar("is_command_line", default=False)
 
 
 @contextmanager
-def command_line() -> Iterator[None]:
+def command_line_spelling() -> Iterator[None]:
     """Make `spell` return the spelling of the command line inside the `with` block."""
     token = _is_command_line.set(True)
     try:
@@ -32,7 +32,7 @@ def spell(python: str, shell: str) -> str:
 
     >>> spell("overwrite=True", "--overwrite")
     'overwrite=True'
-    >>> with command_line():
+    >>> with command_line_spelling():
     ...     spell("overwrite=True", "--overwrite")
     '--overwrite'
     """
@@ -99,7 +99,7 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
     >>> example_shapes({"x": ("batch", 3)})
     "input_shapes={'x': (1, 3)}"
-    >>> with command_line():
+    >>> with command_line_spelling():
     ...     example_shapes({"x": ("batch", 3)})
     '--input-shapes x:1,3'
     """

@@ -133,7 +133,7 @@ def _shapes_hint(model: ModelView) -> str:
     for value, dims in unknown_inputs(model):
         name = value.name or ""
         if constant(value) is not None:
-            continue
+            continue  # below version 4 of the format, constants are inputs, too
         if dims is None:
             missing.append(f"the shape of input {name!r}")
             open_shapes[name] = None

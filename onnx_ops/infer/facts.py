@@ -33,21 +33,21 @@ class Facts:
     Attributes:
         element: Number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
         dims: Sizes, each a number, a symbol or None; None if the rank is unknown.
-        other: Serialised type of a value that is not a tensor.
+        non_tensor_type: Serialised type of a value that is not a tensor.
         data: Elements, if all of them are the same for all inputs.
         integers: Elements as objects, None for each unknown one; only of small tensors of integers.
     """
 
     element: int = 0
     dims: Dims | None = None
-    other: bytes = b""
+    non_tensor_type: bytes = b""
     data: Array | None = None
     integers: Array | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was inferred."""
-        return not self.element and self.dims is None and not self.other
+        return not self.element and self.dims is None and not self.non_tensor_type
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
@@ -93,7 +93,7 @@ def read_type(serialized: bytes) -> Facts:
     """Read the facts in a serialised TypeProto."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
-        return Facts(other=serialized if proto.WhichOneof("value") else b"")
+        return Facts(non_tensor_type=serialized if proto.WhichOneof("value") else b"")
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
         return Facts(tensor.elem_type)

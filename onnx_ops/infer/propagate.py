@@ -199,7 +199,7 @@ class _Propagation:
         """Visit the bodies of a control flow node and return the facts of its outputs."""
         body_inputs: Sequence[Facts] = ()
         if node.op_type == "Loop" and not node.domain:
-            carried = [Facts(fact.element, None, fact.other) for fact in inputs[2:]]
+            carried = [Facts(fact.element, None, fact.non_tensor_type) for fact in inputs[2:]]
             body_inputs = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
         results: dict[str, list[Facts]] = {}
         first_reported = len(self._reported)
@@ -216,7 +216,7 @@ class _Propagation:
         body = results.get("body", [])
         if node.op_type == "Loop":
             carried_count = len(inputs) - 2
-            carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + carried_count]]
+            carried = [Facts(fact.element, None, fact.non_tensor_type) for fact in body[1 : 1 + carried_count]]
             outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
             is_run = _certainly_runs(node, inputs)
             stacked = zip(body[1 + carried_count :], outputs[1 + carried_count :], strict=False)
@@ -258,8 +258,8 @@ class _Propagation:
             node = normalize_axes(node, len(inputs[0].dims))
         types, data = {}, {}
         for name, fact in zip(node.input, inputs, strict=True):
-            if name and (fact.element or fact.other):
-                types[name] = fact.other or self._serialize_type(fact)
+            if name and (fact.element or fact.non_tensor_type):
+                types[name] = fact.non_tensor_type or self._serialize_type(fact)
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
         try:
@@ -284,17 +284,10 @@ class _Propagation:
         """Compute the elements of outputs and store them in their facts."""
         if any(fact.data is not None or fact.integers is not None for fact in outputs):
             return
-        sizes = outputs[0].sizes if len(outputs) == 1 else None
-        if sizes is not None and outputs[0].element in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
-            attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-            elements = [fact.list_integers() for fact in inputs]
-            integers = shape_arithmetic.compute_elements(node.op_type, elements, attributes, sizes, opset)
-            if integers is not None:
-                outputs[0].set_integers(integers)
-                if outputs[0].data is not None:
-                    return
-        if not node.input or not outputs:
+        _compute_integers(node, inputs, outputs, opset)
+        if not node.input or not outputs or outputs[0].data is not None:
             return
+        # onnx's evaluator needs all elements of each input.
         if any(name and fact.data is None for name, fact in zip(node.input, inputs, strict=True)):
             return
         output_sizes = [fact.sizes for fact in outputs]
@@ -319,9 +312,9 @@ class _Propagation:
     def _merge_declared(self, fact: Facts, declared: onnx.TypeProto) -> Facts:
         """Fill in from the declared type what was not inferred; inferred numbers win."""
         written = read_type(declared.SerializeToString())
-        if not (fact.element or fact.other):
-            fact = Facts(written.element, fact.dims, written.other, fact.data, fact.integers)
-        if written.dims is None or fact.other:
+        if not (fact.element or fact.non_tensor_type):
+            fact = Facts(written.element, fact.dims, written.non_tensor_type, fact.data, fact.integers)
+        if written.dims is None or fact.non_tensor_type:
             return fact
         if fact.dims is None:
             dims: Dims = written.dims
@@ -329,22 +322,22 @@ class _Propagation:
             dims = tuple([b if not isinstance(a, int) else a for a, b in zip(fact.dims, written.dims, strict=True)])
         else:
             return fact
-        return Facts(fact.element, dims, fact.other, fact.data, fact.integers)
+        return Facts(fact.element, dims, fact.non_tensor_type, fact.data, fact.integers)
 
     def _enforce_limits(self, fact: Facts) -> Facts:
         """Drop sizes that no tensor has, and dims and elements once all facts together take too much memory."""
         if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
-            fact = Facts(fact.element, dims, fact.other)
+            fact = Facts(fact.element, dims, fact.non_tensor_type)
         if fact.dims is not None:
             self._dims += len(fact.dims)
             if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:
-                return Facts(fact.element, None, fact.other)
+                return Facts(fact.element, None, fact.non_tensor_type)
         self._bytes += fact.data.nbytes if fact.data is not None else 0
         # About the size of a Python integer with its reference.
         self._bytes += 64 * fact.integers.size if fact.integers is not None else 0
         if self._bytes > _TOTAL_BYTES:
-            return Facts(fact.element, fact.dims, fact.other)
+            return Facts(fact.element, fact.dims, fact.non_tensor_type)
         return fact
 
     def _report(self, fact: Facts) -> None:
@@ -352,7 +345,7 @@ class _Propagation:
 
     def _without_large_data(self, fact: Facts) -> Facts:
         is_large = fact.data is not None and fact.data.nbytes > LARGE_BYTES
-        return Facts(fact.element, fact.dims, fact.other) if is_large else fact
+        return Facts(fact.element, fact.dims, fact.non_tensor_type) if is_large else fact
 
     def _serialize_type(self, fact: Facts) -> bytes:
         key = (fact.element, fact.dims)
@@ -377,17 +370,33 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
     return resolved
 
 
+def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
+    """Compute the integers of a node's only output, and store those that follow from the known ones of the inputs."""
+    sizes = outputs[0].sizes if len(outputs) == 1 else None
+    if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
+        return
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    elements = [fact.list_integers() for fact in inputs]
+    integers = shape_arithmetic.compute_elements(node.op_type, elements, attributes, sizes, opset)
+    if integers is not None:
+        outputs[0].set_integers(integers)
+
+
 def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """Return the facts of the outputs of an If: those of the taken branch, or those that both branches share."""
     branches = [results.get("then_branch", ()), results.get("else_branch", ())]
     if condition.data is not None and condition.data.size == 1:
         return list(branches[0] if bool(condition.data.reshape(())) else branches[1])
     merged = []
-    for a, b in zip(*branches, strict=False):
+    for on_true, on_false in zip(*branches, strict=False):
         dims: Dims | None = None
-        if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
-            dims = tuple([x if x == y else None for x, y in zip(a.dims, b.dims, strict=True)])
-        merged.append(Facts(a.element if a.element == b.element else 0, dims, a.other if a.other == b.other else b""))
+        if on_true.dims is not None and on_false.dims is not None and len(on_true.dims) == len(on_false.dims):
+            dims = tuple(
+                [size if size == other else None for size, other in zip(on_true.dims, on_false.dims, strict=True)]
+            )
+        element = on_true.element if on_true.element == on_false.element else 0
+        is_same_type = on_true.non_tensor_type == on_false.non_tensor_type
+        merged.append(Facts(element, dims, on_true.non_tensor_type if is_same_type else b""))
     return merged
 
 

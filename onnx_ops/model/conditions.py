@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from onnx_ops.model.nodes import (
     MAX_AXES,
     SLICE_INPUTS_OPSET,
-    contested,
+    find_disagreement,
     is_operator,
     is_strided_slice,
     known_split,
@@ -136,7 +136,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     """Return the defect that no replacement avoids: too many axes, or a result about which engines disagree."""
     if sizes is not None and len(sizes) > _MAX_AXES:
         return MORE_THAN_EIGHT_AXES
-    disagreement = contested(node, opset, sizes)
+    disagreement = find_disagreement(node, opset, sizes)
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 

@@ -1,4 +1,4 @@
-"""Slices and Splits about which engines disagree, by conditions: no pass rewrites one, or what follows from it."""
+"""Contested nodes: Slices and Splits about which engines disagree. No pass rewrites one or what it feeds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Ends of a backward Slice that onnxruntime's CPU provider and the specification read differently."""
 
 
-def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect that makes a Slice contested; None if none does.
+def find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
+    """Return the defect that makes engines disagree about a Slice, or None.
 
     Args:
         spec: The Slice as it is written; all engines refuse one that breaks the rules.
@@ -33,6 +33,6 @@ def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defe
     return None
 
 
-def contested_parts(spec: SplitSpec) -> Defect | None:
-    """Return the defect that makes a Split by `num_outputs` into these parts contested; None if none does."""
+def find_split_disagreement(spec: SplitSpec) -> Defect | None:
+    """Return the defect that makes engines disagree about a Split by `num_outputs` into these parts, or None."""
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

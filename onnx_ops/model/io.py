@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
-from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_any
+from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
@@ -38,7 +38,7 @@ def read_to_change(model: Any) -> CheckedModel:
     """
     checked = read_any(model)
     if checked.proto.training_info:
-        with file_named(checked.path):
+        with path_in_errors(checked.path):
             raise ModelError("it has training_info, which would be lost; remove it first.")
     return checked
 
@@ -58,7 +58,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
     Raises:
         ModelError: onnx-ir cannot represent the model.
     """
-    with file_named(checked.path):
+    with path_in_errors(checked.path):
         return _to_ir(checked)
 
 
@@ -161,23 +161,23 @@ def _tensors_to_embed(model: ir.Model) -> Iterator[_Held]:
 
 
 @contextmanager
-def data_closed(model: ir.Model, most: int = -1) -> Iterator[None]:
+def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
     Args:
         model: The model.
-        most: External tensors of up to this many bytes are loaded first, if they can be read.
+        max_loaded: External tensors of up to this many bytes are loaded first, if they can be read.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    closed = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
-    for tensor, put in closed:
-        if tensor.nbytes <= most:
+    unopened = [(tensor, store) for tensor, store in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, store in unopened:
+        if tensor.nbytes <= max_loaded:
             with suppress(Exception):  # the node that needs it reports why it cannot be read
-                put(load_external(tensor))
+                store(load_external(tensor))
     try:
         yield
     finally:
-        for tensor, _ in closed:
+        for tensor, _ in unopened:
             release(tensor)
 
 

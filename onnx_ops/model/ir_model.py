@@ -99,7 +99,7 @@ def _is_unwritten(value: ir.Value) -> bool:
 
 
 def _mark_origins(model: ir.Model) -> None:
-    """Note on each slicing node of a function where it stands, because inlining copies it into the graph."""
+    """Note the names of the nodes of functions, and the places of slicing nodes, because inlining renames the nodes."""
     for (domain, name, overload), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):
             node.metadata_props[_WRITTEN_NAME] = f"{name}.{node_name(node) or i}"

@@ -100,17 +100,17 @@ def is_standard(node: OperatorView | None, *op_types: str) -> bool:
 
 
 def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
-    """Return whether the node is one of these standard operators and `has_its_values`."""
-    return node is not None and is_standard(node, *op_types) and has_its_values(node)
+    """Return whether the node is one of these standard operators with a valid arity."""
+    return node is not None and is_standard(node, *op_types) and has_valid_arity(node)
 
 
-def has_its_values(node: NodeView) -> bool:
-    """Return whether a standard node has as many inputs and outputs as its operator, and its first input."""
-    least, most = _INPUT_COUNTS.get(node.op_type, (1, 1))
-    count = len(node.inputs)
-    is_complete = node.op_type == "Constant" or (count > 0 and node.inputs[0] is not None)
-    outputs = len(node.outputs)
-    return least <= count <= most and is_complete and (outputs == 1 or (node.op_type == "Split" and outputs > 0))
+def has_valid_arity(node: NodeView) -> bool:
+    """Return whether a standard node has as many inputs and outputs as its operator allows, and its first input."""
+    fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
+    input_count, output_count = len(node.inputs), len(node.outputs)
+    has_first_input = node.op_type == "Constant" or (input_count > 0 and node.inputs[0] is not None)
+    is_output_count_valid = output_count == 1 or (node.op_type == "Split" and output_count > 0)
+    return fewest_inputs <= input_count <= most_inputs and has_first_input and is_output_count_valid
 
 
 def node_name(node: NodeView) -> str:
@@ -151,10 +151,10 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
     return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
 
 
-def read_elements(value: ValueView, most: int) -> Array | None:
-    """Return the elements of a constant; None if the value is not constant, has more than `most`, or is unreadable."""
+def read_elements(value: ValueView, max_count: int) -> Array | None:
+    """Return the elements of a constant; None if the value is not constant, is unreadable or has over `max_count`."""
     tensor = constant(value)
-    if tensor is None or tensor.size > most:
+    if tensor is None or tensor.size > max_count:
         return None
     try:
         return tensor.numpy()
@@ -232,10 +232,10 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
     return SliceSpec(starts, ends, axes, steps)
 
 
-def contested(
+def find_disagreement(
     node: NodeView, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
 ) -> Defect | None:
-    """Return the defect that makes a Slice or Split contested, judged by its known parameters, or None.
+    """Return the defect that makes engines disagree about a Slice or Split with these known parameters, or None.
 
     Args:
         node: Any node.
@@ -253,19 +253,19 @@ def contested(
         shape = _shape_of(data)
         sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
     from onnx_ops.model.contested import (  # loads the defects, which lowering does not need
-        contested_parts,
-        contested_slice,
+        find_slice_disagreement,
+        find_split_disagreement,
     )
 
     try:
         if node.op_type == "Slice":
-            return contested_slice(spec or slice_spec(node, opset), sizes)
+            return find_slice_disagreement(spec or slice_spec(node, opset), sizes)
         if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
             return None
         axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
         # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
         shape_of_parts = tuple([size or 0 for size in sizes])
-        return contested_parts(split_spec(node, opset, shape_of_parts)) if sizes[axis] is not None else None
+        return find_split_disagreement(split_spec(node, opset, shape_of_parts)) if sizes[axis] is not None else None
     except (InvalidSlice, DynamicSlice):
         return None
 
@@ -347,10 +347,10 @@ def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) 
     return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and in_range else spec
 
 
-def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
+def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
     count = len(node.inputs)
-    if not least <= count <= most:
-        expected = str(least) if least == most else f"{least} to {most}"
+    if not fewest <= count <= most:
+        expected = str(fewest) if fewest == most else f"{fewest} to {most}"
         raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
 
 

@@ -62,7 +62,7 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
     for name, value in after.initializers.items():
         original = before.initializers.get(name)
         if original is not None and isinstance(original.const_value, ir.ExternalTensor):
-            value.const_value = original.const_value  # a tensor from a proto has no folder
+            value.const_value = original.const_value  # one that onnx-ir reads from a proto has lost its folder
     values = {value.name: value for value in chain(before.inputs, *(node.outputs for node in before))}
     for value in chain(after.inputs, *(node.outputs for node in after)):
         original = values.get(value.name)

@@ -61,7 +61,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
         ModelError: The file cannot be read, or the model is not well-formed.
     """
     proto = read_proto(path)
-    with file_named(path):
+    with path_in_errors(path):
         folder = os.path.dirname(os.path.abspath(path)) if data_folder is None else os.path.abspath(data_folder)
         return check_model(proto, folder, os.fspath(path))
 
@@ -117,7 +117,7 @@ def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> C
 
 
 @contextmanager
-def file_named(path: str | os.PathLike[str]) -> Iterator[None]:
+def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Prefix each ModelError raised inside the context with the path of the model's file, unless `path` is empty."""
     try:
         yield

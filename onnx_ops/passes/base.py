@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import has_its_values, is_operator, is_strided_slice, node_name
+from onnx_ops.model.nodes import has_valid_arity, is_operator, is_strided_slice, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.builders import build_tensor
@@ -247,7 +247,7 @@ class NodePass(SlicingPass):
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
-        if not (is_strided_slice(node) or has_its_values(node)):
+        if not (is_strided_slice(node) or has_valid_arity(node)):
             self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return
         try:

@@ -31,7 +31,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     """Return a Constant node of a tensor without elements.
 
     Raises:
-        Skip: NumPy, which onnx-ir reads constants by, has no array of such sizes.
+        Skip: NumPy, in whose arrays onnx-ir keeps constants, has none of these sizes.
     """
     try:
         empty = np.zeros(shape, dtype.numpy())

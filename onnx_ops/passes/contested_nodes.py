@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import MARK, contested
+from onnx_ops.model.nodes import MARK, find_disagreement
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs
@@ -63,7 +63,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
     """Mark a node if its copy shows that engines read it differently. Return whether it was not marked before."""
-    disagreement = None if MARK in node.meta else contested(copy, opset)
+    disagreement = None if MARK in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[MARK] = disagreement
     return disagreement is not None

@@ -152,7 +152,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the leading nodes that fit into what earlier runs left of the limits of bytes."""
+        """Return the leading nodes that stay within the limits of bytes. The bytes of earlier runs count, too."""
         seen: set[ir.Node | ir.Value] = set()
         accepted = []
         for node in nodes:

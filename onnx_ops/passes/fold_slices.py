@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import (
     MARK,
     SLICING,
     constant,
-    has_its_values,
+    has_valid_arity,
     is_operator,
     is_standard,
     read_int,
@@ -66,7 +66,7 @@ class FoldSlicesPass(SlicingPass):
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model; see the class."""
         for node, _ in self.analysis.nodes_of(*CUTTING):
-            if node.graph is None or not has_its_values(node):
+            if node.graph is None or not has_valid_arity(node):
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
@@ -75,7 +75,7 @@ class FoldSlicesPass(SlicingPass):
             self.analysis.infer()
         folded = select_folded(model_nodes(model), self.value_info.constants)
         for node, opset in self.analysis.nodes_of(*CUTTING):
-            if node.graph is None or not has_its_values(node):
+            if node.graph is None or not has_valid_arity(node):
                 continue
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
@@ -185,12 +185,15 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     tensor = None if data is None else constant(data)
     if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
         return None
-    most = LARGE_BYTES
+    max_bytes = LARGE_BYTES
     if count_uses(data) == 1 and not data.is_graph_output():
-        most = max(most, min(MAX_BYTES, _MAX_GROWTH * tensor.nbytes))
+        max_bytes = max(max_bytes, min(MAX_BYTES, _MAX_GROWTH * tensor.nbytes))
     try:
         selections = _selections(node, opset, tuple(tensor.shape.numpy()))
-        if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):
+        if selections is None:
+            return None
+        selected_count = sum(count for _, count in selections)
+        if selected_count * tensor.nbytes > max_bytes * max(tensor.size, 1):
             return None
         # Copies, because views of an external tensor would keep its file open.
         arrays = [np.array(select(_elements(tensor))) for select, _ in selections]

@@ -59,7 +59,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     hidden = [
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
         *_parameters_of_contested(nodes),
-        *_computed_differently(nodes, facts),
+        *_find_computed_differently(nodes, facts),
         *_scalars_of_nonzero(nodes, facts),
         *_forbidden_shapes(nodes, facts),
     ]
@@ -108,8 +108,8 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
                 yield producer
 
 
-def _computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes of known integers and sizes that optimizers may compute differently."""
+def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+    """Yield the nodes that depend on constants and sizes alone, and that optimizers may compute differently."""
     computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]

@@ -10,7 +10,7 @@ from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.nodes import (
     MAX_AXES,
     constant,
-    contested,
+    find_disagreement,
     is_operator,
     known_split,
     node_name,
@@ -23,7 +23,7 @@ from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
-from sliceport.slicing import AxisSlice, SplitSpec, progression
+from sliceport.slicing import AxisSlice, SplitSpec, as_range
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
@@ -32,7 +32,7 @@ _SHAPE_INPUT = 1
 
 
 def data_of(node: ir.Node) -> ir.Value:
-    """Return the first input of a node that has its values (`has_its_values`)."""
+    """Return the first input of a node with `has_valid_arity`."""
     data = node.inputs[0]
     assert data is not None
     return data
@@ -63,7 +63,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
 
 
 def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
-    disagreement = contested(node, opset, shape)
+    disagreement = find_disagreement(node, opset, shape)
     if disagreement is not None:
         raise Skip(disagreement.reason)
 
@@ -128,7 +128,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
     """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
-    return progression(listed, size), min(listed, default=0)
+    return as_range(listed, size), min(listed, default=0)
 
 
 def read_view_axes(node: ir.Node, opset: int) -> list[int]:

@@ -79,7 +79,13 @@ class MergeEqualSlicesPass(NodePass):
         return [[*runs[i : i + 1], (*where, parts, i)] for i in range(len(node.outputs))]
 
     def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
-        """Return the key of each output that selects neighbours of one axis of known size; nothing for other nodes."""
+        """Return a key for each output if the node cuts one axis of known size into runs of neighbours; else none.
+
+        Args:
+            node: A Slice or Split.
+            data: Its data, or the value behind it if it is the output of an Identity.
+            opset: The version of its operator set.
+        """
         shape = self.sizes(node.inputs[0])
         try:
             if node.op_type == "Split":

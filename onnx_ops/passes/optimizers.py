@@ -71,7 +71,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Call a function of a serialized model, and check the result except for the types of values.
+    """Call a function of a serialized model, and check the result with the output types that the model had before.
 
     Args:
         function: The function.

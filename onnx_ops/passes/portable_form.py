@@ -13,8 +13,8 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
-    contested,
-    has_its_values,
+    find_disagreement,
+    has_valid_arity,
     known_split,
     node_name,
     read_int,
@@ -51,7 +51,7 @@ class ConstantBoundsPass(FoldSlicesPass):
         """Rewrite the model; see the class."""
         folded = select_folded(model_nodes(model), self.value_info.constants)
         for node, _ in self.analysis.nodes_of(*SLICING):
-            if node.graph is not None and has_its_values(node):
+            if node.graph is not None and has_valid_arity(node):
                 self.fold_parameters(node, folded)
 
 
@@ -96,12 +96,12 @@ class PortableSlicePass(PortablePass):
         data = data_of(node)
         sizes = self.sizes(data)
         entries = read_slice_by_spec(node, opset, sizes)
-        if contested(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
                 return
             is_reversal = self.read_as == "onnxruntime"
-            entries = {axis: _settle(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
+            entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
         entries = normalize(entries, sizes)
         if not entries:
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
@@ -113,7 +113,7 @@ class PortableSlicePass(PortablePass):
             new = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
             new = build_slice(data, entries, opset, lists_steps=True)
-        if not new:
+        if not new:  # the steps are excluded and the size is open
             self.report_change(node, None)
             return
         self.replace_node(node, new)
@@ -158,7 +158,7 @@ class ContestedSlicePass(PortableSlicePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        if contested(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
             super().rewrite(node, opset)
 
 
@@ -220,8 +220,8 @@ def _product(sizes: Sizes) -> int | None:
     return prod(known) if len(known) == len(sizes) else None
 
 
-def _settle(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return a backward slice to the greatest integer with bounds that every engine reads alike.
+def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
+    """Return a slice that every engine reads alike, for a backward one to the greatest integer.
 
     Args:
         entry: The bounds of any axis.

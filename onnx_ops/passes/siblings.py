@@ -11,7 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import is_gated
-from onnx_ops.model.nodes import has_its_values
+from onnx_ops.model.nodes import has_valid_arity
 from onnx_ops.passes.edits import Identities, is_used
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
@@ -92,7 +92,7 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():
-        read = node.inputs[0] if has_its_values(node) else None
+        read = node.inputs[0] if has_valid_arity(node) else None
         data = None if read is None else identities.skip(read)
         if data is None or opset < _SPLIT_OPSET:
             continue
@@ -136,12 +136,12 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts and the parts that are read; no parts if one is not a run of neighbours."""
+    """Return the axis that a node cuts and its used parts; no parts if one is empty or not a run of neighbours."""
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
         pairs = zip(node.outputs, spec.bounds, strict=True)
-        read = [Part(node, output, range(*bounds)) for output, bounds in pairs if is_used(output)]
-        return spec.axis, read if all(part.run for part in read) else []  # a run may be empty
+        parts = [Part(node, output, range(*bounds)) for output, bounds in pairs if is_used(output)]
+        return spec.axis, parts if all(part.run for part in parts) else []
     if node.op_type == "Gather":
         axis, run, is_dropped = read_gather(node, opset, shape)
         return axis, [Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else []
@@ -180,7 +180,7 @@ def _choose_whole_nodes(
 
 
 def _count_saved(parts: Sequence[Part]) -> int:
-    """Return the operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
+    """Return how many nodes a Split replaces; 0 for a few Gathers of one index alone, because each leaves a Squeeze."""
     nodes = {part.node for part in parts}
     only_single = all(part.is_dropped for part in parts)
     return 0 if only_single and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -81,28 +81,30 @@ def simplify(
     has_unequal_branches = any(node.op == "If" for node in report.contested)
     if not has_unequal_branches:
         _fold(model)
-    useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
+    tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in () if has_unequal_branches else cycle(optimizers):
-        if useless == len(optimizers):
+        if tries_without_gain == len(optimizers):
             break
-        useless += 1
+        tries_without_gain += 1
         if name in left_out:
             continue
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
-            candidate, inlined = clone_model(model), count_nodes(model)
+            candidate, count_before = clone_model(model), count_nodes(model)
             by_onnxruntime.run(Analysis(candidate, folding=True))
         else:
             try:
-                candidate, inlined = optimize(model, name)
+                candidate, count_before = optimize(model, name)
             except ModelError as error:  # the model is simplified without the optimizer
                 left_out[name] = str(error).rstrip(".")
                 continue
             _fold(candidate)
         further = run_passes(candidate, passes)
-        if count_nodes(candidate) < inlined and (model.functions or further.after <= report.after):
-            model, report, useless = candidate, _join(report, further), 0
+        # An optimizer inlines functions, which may copy their slicing nodes.
+        has_no_more_slices = bool(model.functions) or further.after <= report.after
+        if count_nodes(candidate) < count_before and has_no_more_slices:
+            model, report, tries_without_gain = candidate, _join(report, further), 0
     unmark(model)
     put_defaults(model, defaults)
     report = Simplification(

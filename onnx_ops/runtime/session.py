@@ -144,9 +144,10 @@ def run(job: Job) -> dict[str, Value]:
 
 
 def _run_session(ort: Any, session: Any, job: Job) -> dict[str, Value]:
+    """Run a session on OrtValues, because NumPy lacks some of ONNX's types."""
     buffers: list[Any] = []  # kept alive, because onnxruntime reads their memory while it runs
     feeds = {name: _make_feed(ort, value, buffers) for name, value in job.feeds.items()}
-    if any(value.element == STRING for value in job.feeds.values()):
+    if any(value.element == STRING for value in job.feeds.values()):  # `run_with_ort_values` takes none
         return {name: _run_for_output(session, name, feeds) for name in job.names}
     results = session.run_with_ort_values(list(job.names), feeds)
     outputs: dict[str, Value] = {}

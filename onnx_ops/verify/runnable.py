@@ -16,7 +16,7 @@ from onnx_ops.model.io import to_ir
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.read import CheckedModel, describe_cause, file_named, read_any, read_checked
+from onnx_ops.model.read import CheckedModel, describe_cause, path_in_errors, read_any, read_checked
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
@@ -99,7 +99,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
         if checked.findings.has_external_data or any(map(_leaves_out_parts, model_nodes(proto))):
             proto = onnx.ModelProto()
             proto.CopyFrom(checked.proto)
-    with file_named(checked.path):
+    with path_in_errors(checked.path):
         load_small_tensors(proto, checked.base_dir)
     _name_left_out_parts(proto)
     return Runnable(proto, model, checked.base_dir)
@@ -116,7 +116,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
         ModelError: The model or its data cannot be read, or it is too large.
     """
     checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
-    with file_named(checked.path):
+    with path_in_errors(checked.path):
         if checked.proto.ByteSize() + count_external_bytes(checked.proto) > _MAX_BYTES:
             raise ModelError("with its weights it is larger than 2 GiB, which a process cannot be handed.")
         try:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ov_ext.native import BUILD_COMMAND, find_library
 from ov_ext.native.build import BuildError, build, find_openvino, missing_tools
-from sliceport.wording import command_line
+from sliceport.wording import command_line_spelling
 
 DONE, FAILED = 0, 1
 
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     builder.add_argument("--if-possible", action="store_true", help="exit with 0 if this machine cannot build it")
     options = parser.parse_args(arguments)
     try:
-        with command_line():
+        with command_line_spelling():
             if options.action == "build":
                 return _build(if_possible=options.if_possible)
             if options.path:

@@ -109,7 +109,7 @@ class _DaskRunner:
                     completed.add(self._submit(job, task, journal, list(workers)))
                 waiting = []
                 futures = completed.next_batch()
-                with self._loss_reported():  # Dask repeats a task whose result is lost
+                with self._dask_errors_as_loss():  # Dask repeats a task whose result is lost
                     results = self._client.gather({future.key: future for future in futures}, errors="skip")
                 for future in futures:
                     task = self._tasks.pop(future.key)
@@ -130,7 +130,7 @@ class _DaskRunner:
         Raises:
             UsageError: Workers are connected, but none fits.
         """
-        with self._loss_reported():
+        with self._dask_errors_as_loss():
             workers: dict[str, int] = self._client.nthreads()
         if not workers and not self._tasks:
             progress.announce(f"no worker is connected to {self._address}; waiting for one")
@@ -149,7 +149,7 @@ class _DaskRunner:
         limits: dict[str, Any] = {"workers": workers, "allow_other_workers": True} if self._refusals and workers else {}
         model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
         packed = pickle.dumps((job, task, journal, model))
-        with self._loss_reported():
+        with self._dask_errors_as_loss():
             future = self._client.submit(
                 self._work, self._name, self._versions, packed, key=key, pure=False, retries=_RETRIES, **limits
             )
@@ -184,8 +184,8 @@ class _DaskRunner:
         return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
 
     @contextmanager
-    def _loss_reported(self) -> Iterator[None]:
-        """Raise errors of Dask's connection as an error of the run.
+    def _dask_errors_as_loss(self) -> Iterator[None]:
+        """Raise every error of Dask as the loss of the connection, because Dask has many classes of errors for it.
 
         Raises:
             UsageError: The scheduler, or the connection to the scheduler, is lost.

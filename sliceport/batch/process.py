@@ -30,7 +30,7 @@ from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, format_of
 from sliceport.sandbox import supervisor
-from sliceport.wording import command_line, describe_unforeseen
+from sliceport.wording import command_line_spelling, describe_unforeseen
 
 _OUTPUT = "output"
 """The folder that a command writes into. It lies in the folder of the task."""
@@ -160,7 +160,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             options["input_shapes"] = chosen | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
-        with command_line():
+        with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
     except supervisor.ChildLost:

@@ -20,7 +20,7 @@ from sliceport.commands.command import NAMES, load
 from sliceport.commands.options import split_repeated
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
-from sliceport.wording import command_line, describe_unforeseen
+from sliceport.wording import command_line_spelling, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = (
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_words(words: list[str], *, is_supervised: bool) -> int:
     """Run the words of a command line and return the exit code; `sliceport.cli.work.run` says who does the work."""
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
-    with console.streams(loud=loud), command_line():
+    with console.streams(loud=loud), command_line_spelling():
         try:
             return _run(words, is_supervised=is_supervised)
         except console.PipeClosed:

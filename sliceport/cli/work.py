@@ -22,7 +22,7 @@ from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
-from sliceport.wording import command_line, describe_unforeseen
+from sliceport.wording import command_line_spelling, describe_unforeseen
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
         collect_placements(output, owner) if owner and output is not None else nullcontext([])
     )
     try:
-        with command_line(), context as placements:
+        with command_line_spelling(), context as placements:
             outcome = load(work.command).run(work.model, output, _load_inputs(work.options), work.overwrite)
             if work.form == "json":
                 text = to_text(outcome.to_json())

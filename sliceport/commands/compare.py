@@ -12,7 +12,7 @@ from sliceport.commands.options import (
     add_feature_level,
     add_input_shapes,
     add_inputs,
-    list_names,
+    format_descriptions,
     parse_names,
     run_options,
 )
@@ -46,7 +46,7 @@ def _list_executors() -> str:
             engine.name: engine.description for engine in engines_of(each.name).values() if engine.name != name
         }
         by_default = ", ".join(each.default_executors)
-        blocks.append(f"executors of {each.title} models, by default\n{by_default}:\n{list_names(lines)}")
+        blocks.append(f"executors of {each.title} models, by default\n{by_default}:\n{format_descriptions(lines)}")
     return "\n\n".join(blocks)
 
 

@@ -11,7 +11,7 @@ from sliceport.commands.command import Command
 from sliceport.commands.options import (
     add_input_shapes,
     add_inputs,
-    list_names,
+    format_descriptions,
     parse_open_shapes,
     parse_seconds,
     run_options,
@@ -77,7 +77,7 @@ def _list_engines() -> str:
     for name, engine in model_engines().items():
         options = "; ".join(f"{key}={line}" for key, line in engine.options.items())
         lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}{f' ({options})' * bool(options)}"
-    return f"engines, with options as in onnxruntime-cpu:level=basic:\n{list_names(lines)}"
+    return f"engines, with options as in onnxruntime-cpu:level=basic:\n{format_descriptions(lines)}"
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:

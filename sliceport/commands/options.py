@@ -211,8 +211,8 @@ def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def list_names(lines: Mapping[str, str]) -> str:
-    """Format a line for each name, wrapped to the width of the terminal."""
+def format_descriptions(lines: Mapping[str, str]) -> str:
+    """Format each name with its description, wrapped to the width of the terminal."""
     indent = max(map(len, lines)) + 4
     columns = max(shutil.get_terminal_size().columns - 2, 40)
     return "\n".join(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, add_inputs, list_names, parse_names, run_options
+from sliceport.commands.options import add_input_shapes, add_inputs, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, finding, outcome_of_change
 from sliceport.formats import formats
 
@@ -41,7 +41,7 @@ def _list_passes() -> str:
     for each in formats().values():
         by_default, by_name = each.passes()
         titled = {"passes, by default all of these": by_default, "by name only": by_name, "optimizers": each.optimizers}
-        blocks += [f"{title}:\n{list_names(lines)}" for title, lines in titled.items() if lines]
+        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in titled.items() if lines]
     return "\n\n".join(blocks).replace("`", "")
 
 

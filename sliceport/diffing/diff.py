@@ -312,10 +312,10 @@ class _Comparison:
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
-        afresh = replace(self, good=replace(self.good, kept=None), bad=replace(self.bad, kept=None))
+        without_kept_runs = replace(self, good=replace(self.good, kept=None), bad=replace(self.bad, kept=None))
         for side, result, repeated in (
-            (self.bad, run.got, afresh._run_second(run.inputs)),
-            (self.good, run.expected, afresh._run_first(run.inputs)),
+            (self.bad, run.got, without_kept_runs._run_second(run.inputs)),
+            (self.good, run.expected, without_kept_runs._run_first(run.inputs)),
         ):
             if isinstance(result, Failure):
                 is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
@@ -371,7 +371,7 @@ class _Comparison:
 def _describe(
     case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str, tolerance: Tolerance | None
 ) -> Part:
-    """Add to a case what was expected and seen, its cause, and the known defects."""
+    """Describe the case of a failure: the outputs of both sides, the cause and the known defects."""
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
     model, cause = case.model, ""
     got = bad.try_run(model, case.inputs)

@@ -37,13 +37,13 @@ class DeclaredInput:
         name: Its name.
         dtype: Its element type in NumPy or ml_dtypes, objects for strings; None if NumPy lacks it.
         dims: Its sizes: a number, or a symbol or None for an open one; None for an open rank.
-        most: The exclusive upper bound of random integers.
+        end: The exclusive upper bound of random integers.
     """
 
     name: str
     dtype: np.dtype[Any] | None
     dims: Dims | None
-    most: int = 100
+    end: int = 100
 
 
 def make_inputs(
@@ -67,7 +67,7 @@ def make_inputs(
     Raises:
         UsageError: A given array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
     """
-    names = [one.name for one in declared]
+    names = [model_input.name for model_input in declared]
     listed = ", ".join(map(repr, names))
     for name in given:
         if name not in names:
@@ -80,49 +80,51 @@ def make_inputs(
             was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
             raise UsageError(f"input {name!r} is given {was}.")
     random = np.random.default_rng(seed)
-    most, least = _BOUNDS[attempt]
+    end, start = _BOUNDS[attempt]
     inputs = {}
-    for one in declared:
-        if one.name in given:
-            inputs[one.name] = _fit_given_array(one, given[one.name])
-        elif one.dtype is None:
-            raise UsageError(f"input {one.name!r} has no element type that NumPy has; give an array.")
+    for model_input in declared:
+        if model_input.name in given:
+            inputs[model_input.name] = _fit_given_array(model_input, given[model_input.name])
+        elif model_input.dtype is None:
+            raise UsageError(f"input {model_input.name!r} has no element type that NumPy has; give an array.")
         else:
-            bound = max(most or one.most, least + 1)
-            inputs[one.name] = random_array(one.dtype, _choose_shape(one, shapes), random, bound, least)
+            end_of_input = max(end or model_input.end, start + 1)
+            shape = _choose_shape(model_input, shapes)
+            inputs[model_input.name] = random_array(model_input.dtype, shape, random, end_of_input, start)
     return inputs
 
 
-def _choose_shape(one: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
-    dims = shapes.get(one.name, one.dims)
+def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
+    dims = shapes.get(model_input.name, model_input.dims)
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
     if dims is None or len(sizes) < len(dims):
         raise UsageError(
-            f"the shape of input {one.name!r} is open: give sizes, as in {example_shapes({one.name: dims})} "
-            "(an example)."
+            f"the shape of input {model_input.name!r} is open: give sizes, as in "
+            f"{example_shapes({model_input.name: dims})} (an example)."
         )
     return tuple(sizes)
 
 
-def _fit_given_array(one: DeclaredInput, array: Array) -> Array:
+def _fit_given_array(model_input: DeclaredInput, array: Array) -> Array:
     """Return a given array in the element type of an input, or raise a UsageError if type or shape differ."""
+    name, dtype, dims = model_input.name, model_input.dtype, model_input.dims
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    is_text = one.dtype == np.dtype(object)
+    is_text = dtype == np.dtype(object)
     if is_text and array.dtype.kind == "U":
         array = array.astype(object)
     has_bad_text = is_text and not all(isinstance(each, str) for each in array.flat)
-    if one.dtype is not None and (array.dtype != one.dtype or has_bad_text):
-        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == one.dtype.itemsize and array.dtype.names is None
-        if not is_raw or one.dtype.isbuiltin == _OF_NUMPY:
-            elements = "text" if is_text else f"{one.dtype} elements"
-            raise UsageError(f"input {one.name!r} needs {elements}, got {array.dtype}.")
-        if not _are_elements(array, one.dtype):
-            raise UsageError(f"input {one.name!r} needs {one.dtype} elements, got bytes that are not elements.")
-        array = array.view(one.dtype)  # NumPy loads types that it lacks, such as bfloat16, as raw bytes
-    if one.dims is not None:
-        pairs = zip(one.dims, array.shape, strict=False)
-        if len(one.dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in pairs):
-            raise UsageError(f"input {one.name!r} needs shape {list(one.dims)}, got {list(array.shape)}.")
+    if dtype is not None and (array.dtype != dtype or has_bad_text):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
+        if not is_raw or dtype.isbuiltin == _OF_NUMPY:
+            elements = "text" if is_text else f"{dtype} elements"
+            raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
+        if not _are_elements(array, dtype):
+            raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not elements.")
+        array = array.view(dtype)  # NumPy loads types that it lacks, such as bfloat16, as raw bytes
+    if dims is not None:
+        pairs = zip(dims, array.shape, strict=False)
+        if len(dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in pairs):
+            raise UsageError(f"input {name!r} needs shape {list(dims)}, got {list(array.shape)}.")
     return array
 
 
@@ -144,9 +146,9 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
 
 
 def random_array(
-    dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, most: int, least: int = 0
+    dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, end: int, start: int = 0
 ) -> Array:
-    """Make random elements: normally distributed floats, integers from `least` up to below `most`, booleans, strings.
+    """Make random elements: normally distributed floats, integers from `start` up to below `end`, booleans, strings.
 
     Raises:
         UsageError: NumPy has no such array, or it is too large.
@@ -163,8 +165,8 @@ def random_array(
     if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(dtype)
     if "int" in dtype.name:
-        bound = most if _count_bits(dtype) >= _BYTE else 2
-        return random.integers(min(least, bound - 1), bound, shape).astype(dtype)
+        end = end if _count_bits(dtype) >= _BYTE else 2  # 0 and 1 fit into every type below a byte
+        return random.integers(min(start, end - 1), end, shape).astype(dtype)
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     # Doubles fit into 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.

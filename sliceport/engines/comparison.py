@@ -228,11 +228,12 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
     unequal = np.flatnonzero(expected.data != actual[:size])
     if not unequal.size:
         return ""
-    width = max(bits // 8, 1)
-    element = int(unequal[0]) // width
-    index = [int(i) for i in np.unravel_index(element * (8 // min(bits, 8)), shape)]
-    want, have = (bytes(data[element * width : (element + 1) * width]).hex() for data in (expected.data, actual))
-    return f"first at index {index}, bytes {have} for {want} ({unequal.size} of {size} bytes differ)."
+    # A byte holds several elements of less than 8 bits. The first of these is reported.
+    width, elements_per_byte = max(bits // 8, 1), 8 // min(bits, 8)
+    unit = int(unequal[0]) // width
+    index = [int(i) for i in np.unravel_index(unit * elements_per_byte, shape)]
+    wanted, got = (bytes(data[unit * width : (unit + 1) * width]).hex() for data in (expected.data, actual))
+    return f"first at index {index}, bytes {got} for {wanted} ({unequal.size} of {size} bytes differ)."
 
 
 def reproducing_command(

@@ -308,16 +308,17 @@ def _open_log() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def _start(log: int, parent: int) -> Any:
+def _start(log_descriptor: int, parent_pipe: int) -> Any:
     """Start an interpreter that serves calls."""
     if not sys.executable:
         raise OSError("there is no Python to run")
     return subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", _START, str(parent), *(path or os.getcwd() for path in sys.path)],
+        [sys.executable, "-c", _START, str(parent_pipe), *(path or os.getcwd() for path in sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=log,
-        pass_fds=[] if parent == NO_PIPE else [parent],
+        stderr=log_descriptor,
+        pass_fds=[] if parent_pipe == NO_PIPE else [parent_pipe],
+        # A group of its own, so that its children are killed with it. A child of a child stays in the group.
         process_group=None if this_process.is_child or os.name != "posix" else 0,
     )
 

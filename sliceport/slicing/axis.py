@@ -100,14 +100,14 @@ def shift(selected: range, by: int) -> range:
     return range(selected.start + by, selected.stop + by, selected.step)
 
 
-def progression(indices: Sequence[int], size: int) -> range | None:
+def as_range(indices: Sequence[int], size: int) -> range | None:
     """Return a list of indices as a range, or None if an index is out of bounds, repeats, or the step is not constant.
 
     Negative indices count from the end. No indices give an empty range.
 
-    >>> progression([-1, 2, 0], size=5)
+    >>> as_range([-1, 2, 0], size=5)
     range(4, -1, -2)
-    >>> progression([1, 1], size=5) is None
+    >>> as_range([1, 1], size=5) is None
     True
     """
     if any(not -size <= index < size for index in indices):

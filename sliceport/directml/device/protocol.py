@@ -26,9 +26,9 @@ def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
         DeviceError: The header or payload is larger than the host program takes.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
-    for size, most in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
-        if size > most:
-            raise DeviceError(f"a request of {size} bytes is more than the host program takes ({most}).")
+    for size, limit in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
+        if size > limit:
+            raise DeviceError(f"a request of {size} bytes is more than the host program takes ({limit}).")
     return PREFIX.pack(len(text), payload_size) + text
 
 

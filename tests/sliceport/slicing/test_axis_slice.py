@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bounds, steps
 
-from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, progression, resolve_axis, shift
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, as_range, resolve_axis, shift
 from sliceport.slicing.spec import cut_shape
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
@@ -80,7 +80,7 @@ def test_progressions_are_found_exactly() -> None:
     for size in range(1, 5):
         for count in range(4):
             for listed in itertools.product(range(-size - 1, size + 1), repeat=count):
-                found = progression(listed, size)
+                found = as_range(listed, size)
                 inside = all(-size <= index < size for index in listed)
                 steps_ = {b - a for a, b in itertools.pairwise([index % size for index in listed])}
                 if inside and len(steps_) <= 1 and 0 not in steps_:
