@@ -12,6 +12,7 @@ from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
     check_node,
+    constant_of_shape_defects,
     conv_transpose_defects,
     einsum_defects,
     fused_slice_defects,
@@ -71,7 +72,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
     known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
     known.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
-_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose"))
+_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape"))
 _Findings = Iterator[tuple[Defect, Kind, str]]
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
@@ -134,6 +135,10 @@ class _Checker:
                 yield from self._check_reshape(data, entries)
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+        elif is_standard(node, "ConstantOfShape") and node.inputs[0] is not None:
+            elements = read_elements(node.inputs[0], MAX_AXES)
+            elements = self._find_constant_elements(node.inputs[0]) if elements is None else elements
+            yield from _add_reports(constant_of_shape_defects(elements))
         elif is_standard(node, "Einsum"):
             yield from _add_reports(einsum_defects(node))
         elif is_standard(node, "ConvTranspose"):

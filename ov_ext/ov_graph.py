@@ -163,7 +163,9 @@ class OpenVINOGraph:
         if kind == "If":
             branch = 0 if read[0].item() else 1
             given = {each.body_parameter_index: read[each.input_index] for each in op.get_input_descriptions(branch)}
-            yield _body(("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given)
+            yield _make_body(
+                ("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given
+            )
             return
         descriptions = op.get_input_descriptions()
         given = {each.body_parameter_index: read[each.input_index] for each in descriptions}
@@ -178,7 +180,7 @@ class OpenVINOGraph:
             given |= {each.body_parameter_index: _part(read[each.input_index], each, i) for each in sliced}
             if counter >= 0:
                 given[counter] = np.array(i)
-            body = _body(f"iteration {i}", graph, given)
+            body = _make_body(f"iteration {i}", graph, given)
             yield body
             computed = run(graph.whole(), body.inputs)
             results: list[Any] = [computed.get(name) for name in graph.results]
@@ -213,17 +215,17 @@ def _key(output: ov.Output) -> tuple[str, int]:
     return output.get_node().get_friendly_name(), output.get_index()
 
 
-def _body(title: str, graph: OpenVINOGraph, given: Mapping[int, Any]) -> Body:
-    """Return a run of a body on inputs by the number of their parameter."""
+def _make_body(title: str, graph: OpenVINOGraph, given: Mapping[int, Any]) -> Body:
+    """Return a body with its inputs, which are given by the number of their parameter."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
-        partial = value.get_partial_shape()
+        declared = value.get_partial_shape()
         array = np.asarray(given[i])
-        is_scalar_of_one = partial.is_static and array.ndim != len(partial) and array.size == 1
-        inputs[name] = (array.reshape(tuple(partial.to_shape())) if is_scalar_of_one else array).astype(
-            dtype, copy=False
-        )
+        # The counter of a Loop is a scalar here; its parameter may be a list of one element.
+        if declared.is_static and array.ndim != len(declared) and array.size == 1:
+            array = array.reshape(tuple(declared.to_shape()))
+        inputs[name] = array.astype(dtype, copy=False)
     return Body(title, graph, inputs)
 
 

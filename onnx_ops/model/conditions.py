@@ -30,6 +30,7 @@ from sliceport.defects.onnxruntime import (
     CONV_TRANSPOSE_PADDING,
     EINSUM_DROPS_A_LABEL,
     EINSUM_OF_NO_MATMUL,
+    EMPTY_FILL,
     EMPTY_PART,
     FROM_THE_LEAST,
     MATMUL_OF_MANY_AXES,
@@ -338,3 +339,8 @@ def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
             return False
         value = reader.outputs[0]
     return False
+
+
+def constant_of_shape_defects(shape: Array | None) -> Defects:
+    """Return the defects that a ConstantOfShape triggers whose shape has these elements, None if they are not known."""
+    return (EMPTY_FILL,) if shape is not None and 0 in shape else ()

@@ -341,6 +341,7 @@ def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) 
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
         raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
+    # Only the size of the split axis is read, and only if the parts are not written.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")

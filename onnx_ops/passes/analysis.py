@@ -19,7 +19,7 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
-HARDENED = ("ConvTranspose", "Einsum", "MatMul")
+HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "MatMul")
 """Further operators that `harden_for_directml` looks at whatever their attributes."""
 _LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that passes ask for."""

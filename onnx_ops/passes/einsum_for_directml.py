@@ -61,8 +61,8 @@ class EinsumForDirectMLPass(NodePass):
             raise Skip("a label occurs twice in a tensor")
         sizes = dict(zip(left + right, (*self._known(first), *self._known(second)), strict=True))
         nodes: list[ir.Node] = []
-        first, left = _sum(nodes, first, left, right + kept, opset)
-        second, right = _sum(nodes, second, right, left + kept, opset)
+        first, left = _sum_out(nodes, first, left, right + kept, opset)
+        second, right = _sum_out(nodes, second, right, left + kept, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
@@ -88,9 +88,9 @@ class EinsumForDirectMLPass(NodePass):
 Sizes = dict[str, int | None]
 
 
-def _sum(nodes: list[ir.Node], value: ir.Value, labels: str, others: str, opset: int) -> tuple[ir.Value, str]:
-    """Add a ReduceSum over the labels that are not in `others`. Return the result and its labels."""
-    axes = [axis for axis, label in enumerate(labels) if label not in others]
+def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opset: int) -> tuple[ir.Value, str]:
+    """Add a ReduceSum over the labels that are not in `kept`. Return the result and its labels."""
+    axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
     if opset < AXES_INPUT_OPSET:
@@ -98,7 +98,7 @@ def _sum(nodes: list[ir.Node], value: ir.Value, labels: str, others: str, opset:
     else:
         nodes.append(build_constant(axes))
         nodes.append(ir.node("ReduceSum", [value, nodes[-1].outputs[0]], {"keepdims": 0}))
-    return nodes[-1].outputs[0], "".join(label for label in labels if label in others)
+    return nodes[-1].outputs[0], "".join(label for label in labels if label in kept)
 
 
 def _arrange(nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes) -> ir.Value:

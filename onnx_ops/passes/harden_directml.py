@@ -15,6 +15,7 @@ from onnx_ops.passes.base import NodePass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.conv_transpose_for_directml import ConvTransposeForDirectMLPass
 from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
+from onnx_ops.passes.empty_fill_for_directml import EmptyFillForDirectMLPass
 from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
@@ -24,6 +25,7 @@ from sliceport.hardening import Change, Hardening, InvalidNode
 HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
     SplitForDirectMLPass,
     SliceForDirectMLPass,
+    EmptyFillForDirectMLPass,
     ReshapeForDirectMLPass,
     ConvTransposeForDirectMLPass,
     EinsumForDirectMLPass,

@@ -77,12 +77,12 @@ class Siblings:
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
         choices: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
-            chosen = _choose_parts(parts, data, axis, self.value_info)
-            if not chosen:
+            splits = _choose_parts(parts, data, axis, self.value_info)
+            if not splits:
                 break
-            choices += chosen
-            nodes = {part.node for each in chosen for part in each}
-            parts = [part for part in parts if part.node not in nodes]
+            choices += splits
+            replaced = {part.node for split in splits for part in split}
+            parts = [part for part in parts if part.node not in replaced]
         return choices
 
 
@@ -92,8 +92,8 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():
-        read = node.inputs[0] if has_valid_arity(node) else None
-        data = None if read is None else identities.skip(read)
+        source = node.inputs[0] if has_valid_arity(node) else None
+        data = None if source is None else identities.skip(source)
         if data is None or opset < _SPLIT_OPSET:
             continue
         try:

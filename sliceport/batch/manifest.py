@@ -75,7 +75,7 @@ class Manifest:
             name = _locate(path, entry.model)
             self._exact[name] = i
             if has_wildcards(entry.model):
-                self._patterns.append((_compile(path, entry.model), i))
+                self._patterns.append((_compile_pattern(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
         """Return the options that the manifest gives for a model.
@@ -112,14 +112,16 @@ def _locate(manifest: str, name: str) -> str:
     return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
-def _compile(manifest: str, pattern: str) -> re.Pattern[str]:
+def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
+    """Compile a pattern for URLs, or for absolute paths if it starts in the folder of the manifest."""
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
     drive, rest = os.path.splitdrive(with_slashes(pattern))
     parts = rest.split("/")
-    fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
-    start = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed], ""])), "")
-    return re.compile(re.escape(start) + fnmatch.translate(os.path.normcase("/".join(parts[fixed:]))))
+    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
+    # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
+    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
+    return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[count:]))))
 
 
 class _Mistake(Exception):

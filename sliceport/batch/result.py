@@ -74,8 +74,17 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     """
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
     result["message"] = result["message"].removeprefix(f"'{path}': ")
+    hide = _make_hide(path, output)
+    hidden = {key: map_texts(value, hide) for key, value in result.items()}
+    if isinstance(line := (result["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
+        hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
+    return hidden
+
+
+def _make_hide(path: str, output: Path) -> Callable[[str], str]:
+    """Return a function that hides the model's path, and the folders that differ from machine to machine, in a text."""
     escaped, literal = _escape(path), _escape(repr(path)[1:-1])
-    # Folders that differ from machine to machine, the innermost first.
+    # The innermost first, because each is a prefix of those inside it.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     if len(Path(path).parent.parts) > 2:  # a folder such as /model may also begin the names of nodes
         folders.insert(2, os.path.dirname(path))
@@ -88,10 +97,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
             hidden = hidden.replace(prefix, "")
         return _ABSOLUTE.sub(_name_existing, hidden)
 
-    hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    if isinstance(line := (result["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
-        hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
-    return hidden
+    return hide
 
 
 def _name_existing(path: re.Match[str]) -> str:

@@ -83,20 +83,21 @@ class OpenVINOCase:
 
     @classmethod
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
-        """Return a case by names: `options` are index inputs, masks, and further attributes.
+        """Return a case, with its index inputs and masks given by name.
 
         Args:
             op: `Slice` or `StridedSlice`.
             sizes: The declared sizes of the data.
             run_time: The index inputs that are inputs of the model.
-            options: The elements of index inputs and masks, `strides` 1 by default; attributes of the class.
+            options: The elements of each index input and mask, and further attributes of the class. `strides` are 1 by
+                default.
         """
         if op == "StridedSlice":
             options.setdefault("strides", [1] * len(options["begin"]))
-        values = {name: tuple(options.pop(name)) for name in (*_INDICES[op], *MASK_ATTRIBUTES) if name in options}
-        indices = {name: values.pop(name) for name in _INDICES[op] if name in values}
-        is_late = tuple(name in run_time for name in indices) if run_time else ()
-        return cls(op, tuple(sizes), tuple(indices.values()), values, run_time=is_late, **options)
+        indices = {name: tuple(options.pop(name)) for name in _INDICES[op] if name in options}
+        masks = {name: tuple(options.pop(name)) for name in MASK_ATTRIBUTES if name in options}
+        at_run_time = tuple(name in run_time for name in indices) if run_time else ()
+        return cls(op, tuple(sizes), tuple(indices.values()), masks, run_time=at_run_time, **options)
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as JSON values; see `Case`."""

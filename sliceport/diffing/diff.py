@@ -338,19 +338,18 @@ class _Comparison:
             found = search_each(graph, bad, other, run.inputs, failures, self._tolerance)
             located = ((failure, case, None, "") for failure, case in found)
         for failure, case, expected, counterpart in located:
-            reached = find_ancestors(self.second, [failure.output])
-            causes = [
-                i for i, part in enumerate(parts) if part.case.main_node in [self.second.nodes[n] for n in reached]
-            ]
-            if case is None and not causes:
-                notes.append("no part of the model that was cut out fails like the whole")
-            elif case is None:
+            if case is not None:
+                part = _describe(case, bad, good, expected, counterpart, self._tolerance(failure.output))
+                parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
+                continue
+            # A part that an earlier output has led to may explain this one, too.
+            ancestors = [self.second.nodes[n] for n in find_ancestors(self.second, [failure.output])]
+            causes = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
+            if causes:
                 part = parts[causes[-1]]
                 parts[causes[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
-                tolerance = self._tolerance(failure.output)
-                part = _describe(case, bad, good, expected, counterpart, tolerance)
-                parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
+                notes.append("no part of the model that was cut out fails like the whole")
 
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]

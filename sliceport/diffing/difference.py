@@ -212,13 +212,14 @@ def _compare_arrays(name: str, got: Array, expected: Array, tolerance: Tolerance
 
 
 def _compare_finite(
-    name: str, a: Array, b: Array, unequal: Array, tolerance: Tolerance, about: dict[str, Any]
+    name: str, got: Array, expected: Array, unequal: Array, tolerance: Tolerance, details: dict[str, Any]
 ) -> OutputDiff:
+    """Compare the finite elements of flat arrays. `unequal` marks the elements that differ."""
     with np.errstate(invalid="ignore", over="ignore"):
-        finite = np.isfinite(widen(a)) & np.isfinite(widen(b))
-        error = np.where(finite, np.abs(widen(a) - widen(b)), 0.0).astype(np.float64)
-        largest = float(np.abs(np.where(finite, widen(b), 0)).max(initial=0.0))
-    steps = _ulps(a, b, finite) if "float" in a.dtype.name else None
+        finite = np.isfinite(widen(got)) & np.isfinite(widen(expected))
+        error = np.where(finite, np.abs(widen(got) - widen(expected)), 0.0).astype(np.float64)
+        largest = float(np.abs(np.where(finite, widen(expected), 0)).max(initial=0.0))
+    steps = _ulps(got, expected, finite) if "float" in got.dtype.name else None
     is_wrong = unequal & (error > max(tolerance.absolute, tolerance.relative * largest))
     if tolerance == EXACT:
         is_wrong = unequal
@@ -230,15 +231,15 @@ def _compare_finite(
         "ulps": None if steps is None else float(steps.max(initial=0.0)),
     }
     if not is_wrong.any():
-        return OutputDiff(name, status="close", **about, **measures)
+        return OutputDiff(name, status="close", **details, **measures)
     quantiles = np.quantile(error, (0.5, 0.9, 0.99))
     distribution = (
-        f"{int(unequal.sum())} of {a.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; the "
+        f"{int(unequal.sum())} of {got.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; the "
         f"difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % and "
         f"{error.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
-    first = _first(is_wrong, a, b, about["shape"])
-    return _different(name, "values", **first, **about, **measures, distribution=distribution)
+    first = _first(is_wrong, got, expected, details["shape"])
+    return _different(name, "values", **first, **details, **measures, distribution=distribution)
 
 
 def _bytes(flat: Array) -> Array:

@@ -135,7 +135,7 @@ class Pair:
                 prints.append(computed)
             expected, got = computed
             if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in got}:
-                break
+                break  # further runs are only compared to match values by their fingerprints
         expected_prints, got_prints = (
             {name: tuple(run[i][name] for run in prints) for name in prints[0][i]} for i in range(2)
         )

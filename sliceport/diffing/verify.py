@@ -184,7 +184,9 @@ class Verifier:
         for run in runs:
             if differences:
                 break
-            for trial in (trial for trial in trials if trial.place not in untried):
+            for trial in trials:
+                if trial.place in untried:
+                    continue
                 try:
                     differences += self._compare(trial, run)
                 except _NotComparedError as error:

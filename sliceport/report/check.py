@@ -25,8 +25,8 @@ class Group:
 
     Attributes:
         kind: The kind.
-        rule: The entry of the table, by its name in `rules`.
-        entry: The entry.
+        rule: The key of the entry in `rules`.
+        entry: The entry of the table.
         op: The operator.
         detail: The values that cause it.
         nodes: The nodes, each with the names of the nodes and attributes around its graph.
@@ -45,7 +45,7 @@ class Group:
 
     @property
     def effects(self) -> str:
-        """The behaviour of the engines, those with the same behaviour together; what is reported has its own group."""
+        """The behaviour of the engines, once for engines with the same; empty if a group of reports describes it."""
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
         names_by_behaviour: dict[str, list[str]] = {}

@@ -90,7 +90,7 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     main = next(iter(graphs))
     colors: dict[str, dict[str, dict[str, str]]] = {main: {}}
 
-    def add(graph: str, names: Sequence[str], mark: Mark) -> str:
+    def color_node(graph: str, names: Sequence[str], mark: Mark) -> str:
         ids = graphs.get(graph, {})
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
@@ -98,10 +98,10 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
         return id_
 
     for mark in marks:
-        holder = add(main, mark.names, mark)
+        holder = color_node(main, mark.names, mark)
         body = f"{holder}/{mark.attribute}"
-        if mark.inner and not add(main, [f"{body}/{name}" for name in mark.inner], mark):
-            add(body, mark.inner, mark)
+        if mark.inner and not color_node(main, [f"{body}/{name}" for name in mark.inner], mark):
+            color_node(body, mark.inner, mark)
     data = {
         graph: {
             "name": title,

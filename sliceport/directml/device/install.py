@@ -84,7 +84,7 @@ def install_validator(say: Progress = print) -> Path:
         DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
     """
     lacking = validator.missing()
-    return _install("DirectML's validator", validator_folder(), lacking, lambda beside: _build_validator(beside, say))
+    return _install("DirectML's validator", validator_folder(), lacking, lambda scratch: _build_validator(scratch, say))
 
 
 def install(say: Progress = print) -> Path:
@@ -93,7 +93,7 @@ def install(say: Progress = print) -> Path:
     Raises:
         DeviceError: Something is missing on this machine, a step failed, or the self-test did.
     """
-    return _install("DirectML", folder(), missing(), lambda beside: _build(beside, say))
+    return _install("DirectML", folder(), missing(), lambda scratch: _build_host(scratch, say))
 
 
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
@@ -111,20 +111,20 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
     return target
 
 
-def _build_validator(beside: Path, say: Progress) -> None:
+def _build_validator(scratch: Path, say: Progress) -> None:
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
-    FOR_LINUX.install(beside)
+    FOR_LINUX.install(scratch)
     say("testing it")
     accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
-    if validator.create_operator(beside, accepted) or not validator.create_operator(beside, refused):
+    if validator.create_operator(scratch, accepted) or not validator.create_operator(scratch, refused):
         raise DeviceError("what was installed gives wrong verdicts in the self-test, so it is removed.")
 
 
-def _build(beside: Path, say: Progress) -> None:
+def _build_host(scratch: Path, say: Progress) -> None:
     chosen = backend()
-    chosen.build(beside, say)
+    chosen.build(scratch, say)
     say("testing it")
-    with Device(chosen.command(beside), _TIMEOUT) as opened:
+    with Device(chosen.command(scratch), _TIMEOUT) as opened:
         if not passes_self_test(opened):
             raise DeviceError("what was installed computes wrong values in the self-test, so it is removed.")
 

@@ -1,0 +1,41 @@
+"""A ConstantOfShape without elements, which onnxruntime's DirectML provider refuses when it fuses it, as a constant."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.model.conditions import constant_of_shape_defects
+from onnx_ops.model.nodes import MAX_AXES, read_elements
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_empty
+from onnx_ops.passes.matchers import data_of
+
+
+class EmptyFillForDirectMLPass(NodePass):
+    """Replace a ConstantOfShape of a constant shape with a 0, which onnxruntime-directml 1.24.4 refuses to fuse.
+
+    1. The shape has a 0: the node becomes a constant without elements, as the pads of a TorchScript export need it.
+
+    Given: y = ConstantOfShape([0])
+    Result: y = Constant([])
+
+    Not found: a shape that is not known.
+    """
+
+    op_types = ("ConstantOfShape",)
+    reveals_shapes = True
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
+        """Rewrite a node that matches; see the class."""
+        shape = data_of(node)
+        elements = read_elements(shape, MAX_AXES)
+        if elements is None:
+            facts = self.value_info.constants.get(shape)
+            elements = None if facts is None else facts.data
+        defects = constant_of_shape_defects(elements)
+        if not defects or elements is None:
+            return
+        value = node.attributes.get("value")
+        dtype = ir.DataType.FLOAT if value is None else value.as_tensor().dtype
+        self.replace_node(node, [build_empty([int(size) for size in elements.flat], dtype)])
+        self.report_change(node, "Constant", defects)
