@@ -151,7 +151,8 @@ def _read_engines(
     """Return the engines `on` and `against`; see `diff` for their defaults."""
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
-        example = spell('on="onnxruntime-dml"', "--on onnxruntime-dml")
+        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
+        example = spell(f'on="{engine}"', f"--on {engine}")
         raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
     if against is None or is_recorded:
         is_same = is_pair and on is not None and first.format == second.format
