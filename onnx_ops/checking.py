@@ -117,8 +117,9 @@ class _Checker:
             for defect, kind, detail in self._check(scope, node):
                 # Inlining gives each copy of a function's node a new name; `written_name` is the one in the function.
                 name = self._view.written_name(node)
+                is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
-                if name == node_name(node) or key not in seen:
+                if not is_in_function or key not in seen:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 seen.add(key)
 

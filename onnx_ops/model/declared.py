@@ -71,7 +71,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     NameFixPass()(model)
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
-        nodes = reversed(list(graph))
+        nodes = reversed(list(graph))  # so that the first of several nodes with one name counts
         return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
 
     main = list_ids(model.graph)

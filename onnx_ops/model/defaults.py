@@ -15,8 +15,8 @@ from onnx_ops.model.walk import model_graphs
 def defaults_aside(model: ir.Model) -> Iterator[None]:
     """Remove the initializers of graph inputs inside the context, and restore them after it.
 
-    In the main graph a caller may replace them from version 4 of the format on. Before, each initializer had to be an
-    input, and none may be replaced. In the body of a loop or a branch, the node around it sets the inputs.
+    From version 4 of the format on, a caller may replace such an initializer of the main graph. Below, each initializer
+    is an input, and none can be replaced. In the body of a loop or a branch, the node around it sets the inputs.
     """
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
@@ -27,12 +27,13 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
     finally:
         for (_, value), tensor in zip(defaults, tensors, strict=True):
             value.const_value = tensor
-        returning = {value for _, value in defaults}
+        restored = {value for _, value in defaults}
         for graph, values in original_order.items():
+            # All initializers are removed and added again, because `add` appends.
             others = [graph.initializers.pop(name) for name in list(graph.initializers)]
-            present = returning.union(others)
+            present = restored.union(others)
             for value in dict.fromkeys([*(value for value in values if value in present), *others]):
-                graph.initializers.add(value)  # all again, to restore the order
+                graph.initializers.add(value)
 
 
 def forget_defaults(model: ir.Model) -> None:

@@ -25,7 +25,7 @@ class IrModel:
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """Return a view of any model, and change the model: inline its functions and set its defaults aside.
+        """Return a view of any model, and change the model: inline its functions and remove its defaults.
 
         Raises:
             ModelError: A function cannot be inlined.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import fused_slice_defects
+from onnx_ops.model.element_type import BITS
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
@@ -30,7 +31,7 @@ class AlignedRunForDirectMLPass(NodePass):
         shape, dtype = self.static_shape(data), self.value_info.dtype(data)
         if shape is None or dtype is None:
             return
-        defects = fused_slice_defects(node, opset, shape, dtype.bitwidth)
+        defects = fused_slice_defects(node, opset, shape, BITS[dtype])
         if not defects:
             return
         (output,) = [value for value in node.outputs if value.uses()]

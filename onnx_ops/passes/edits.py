@@ -68,7 +68,7 @@ class GraphEdits:
 
     def __init__(self) -> None:
         self.identities = Identities()
-        self._places: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
+        self._positions: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     def replace_nodes(
         self,
@@ -98,24 +98,24 @@ class GraphEdits:
         self.identities.replace(value, successor)
         graph = value.graph
         if value.is_graph_output() and graph is not None:
-            places = self._places_of(graph)
-            positions = places.pop(value, [])
+            positions_by_output = self._positions_in(graph)
+            positions = positions_by_output.pop(value, [])
             for i in positions:
                 graph.outputs[i] = successor
-            places.setdefault(successor, []).extend(positions)
+            positions_by_output.setdefault(successor, []).extend(positions)
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
             elif use.node.inputs[use.idx] is value:  # else replaced with another input of that node
                 _replace_all_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
 
-    def _places_of(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
+    def _positions_in(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
         """Return the positions of each output of a graph in its list of outputs."""
-        if graph not in self._places:
-            self._places[graph] = {}
+        if graph not in self._positions:
+            self._positions[graph] = {}
             for i, output in enumerate(graph.outputs):
-                self._places[graph].setdefault(output, []).append(i)
-        return self._places[graph]
+                self._positions[graph].setdefault(output, []).append(i)
+        return self._positions[graph]
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:

@@ -70,12 +70,13 @@ class EinsumForDirectMLPass(NodePass):
         batch = [label for label in shared if label in kept]
         own, other = ("".join(label for label in term if label not in shared) for term in (left, right))
         rows = [own] if len(batch) + len(own) + 1 > MAX_MATMUL_AXES or not own else list(own)
+        stack = ["".join(batch)] if len(batch) + len(rows) + 1 > MAX_MATMUL_AXES else batch
         operands = [
-            _arrange(nodes, first, left, [*batch, *rows, summed], sizes),
-            _arrange(nodes, second, right, [*batch, *[""] * (len(rows) - 1 if batch else 0), summed, other], sizes),
+            _arrange(nodes, first, left, [*stack, *rows, summed], sizes),
+            _arrange(nodes, second, right, [*stack, *[""] * (len(rows) - 1 if stack else 0), summed, other], sizes),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*batch, *rows, other], kept, sizes)
+        _restore(nodes, [*stack, *rows, other], kept, sizes)
         return nodes
 
     def _known(self, value: ir.Value) -> Sequence[int | None]:

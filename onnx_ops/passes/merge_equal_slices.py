@@ -105,6 +105,7 @@ class MergeEqualSlicesPass(NodePass):
 
 
 def _merge_key(data: ir.Value) -> Hashable:
+    """Return a key that is equal for the outputs of equal Shape nodes. Any other value is its own key."""
     shape = data.producer()
     if shape is None or not is_operator(shape, "Shape"):
         return data

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from sliceport.diffing import inputs as drawn
+from sliceport.diffing import inputs as random_inputs
 from sliceport.diffing.inputs import DeclaredInput
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
@@ -52,7 +52,7 @@ def make_inputs(
             declared.append(DeclaredInput(name, _dtype_of(value), _dims_of(value), _index_bound(value)))
     computed = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     known = computed | {value.name or "" for value in model.graph.inputs}
-    return drawn.make_inputs(declared, given, shapes, seed, attempt, known)
+    return random_inputs.make_inputs(declared, given, shapes, seed, attempt, known)
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:

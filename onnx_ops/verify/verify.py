@@ -21,7 +21,7 @@ from sliceport.diffing.difference import tolerance_of
 from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier, verify_or_refuse
 
 Array = npt.NDArray[Any]
-Found = TypeVar("Found", bound=Verification)
+VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
 
@@ -29,12 +29,12 @@ UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
 def write_verified(
     model: ir.Model,
     path: str | os.PathLike[str],
-    verify: Callable[..., Found],
+    verify: Callable[..., VerificationT],
     *,
     source: CheckedModel,
     overwrite: bool = False,
     **options: Any,
-) -> Found:
+) -> VerificationT:
     """Write a model; its file gets its name only if it passes a verification.
 
     Args:
@@ -49,7 +49,7 @@ def write_verified(
         UsageError: See `write_model`.
         NotVerified: The verification came to no result, and nothing was written.
     """
-    results: list[Found] = []
+    results: list[VerificationT] = []
 
     def accept(file: Path, data_folder: Path) -> bool:
         results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))

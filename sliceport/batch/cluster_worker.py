@@ -91,7 +91,7 @@ def _name_worker() -> str:
 
 
 def stop_run(run: str) -> None:
-    """End the tasks of a run that are under way. They go on if tasks of other runs are under way, too."""
+    """End the tasks of a run. While other runs have tasks, all go on, because `end_calls` would end those, too."""
     _stopped.setdefault(run, threading.Event()).set()
 
     def end_tasks() -> None:

@@ -73,7 +73,7 @@
     for (const { g, name, button, bar, count } of filters) {
       const models = counts[g].get(name) ?? 0;
       count.textContent = number(models);
-      bar.style.width = `${(100 * models) / groups[g].most}%`;
+      bar.style.width = `${(100 * models) / groups[g].largest}%`;
       button.classList.toggle("none", models === 0);
       button.setAttribute("aria-pressed", String(state.chosen[g].has(name)));
     }

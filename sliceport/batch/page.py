@@ -113,7 +113,7 @@ class _Data:
         for part, tallies in self.summary.groups():
             groups[part.capitalize()] = {printable(name): tally.models for name, tally in tallies.items()}
         titled = [
-            {"title": title, "names": list(models), "most": max(models.values(), default=0)}
+            {"title": title, "names": list(models), "largest": max(models.values(), default=0)}
             for title, models in groups.items()
         ]
         rows = ",".join(row[-1] for row in sorted(self._rows))

@@ -213,11 +213,11 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
     except supervisor.ChildLost:  # a process that this one waited for
         raise
+    # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:
         raise UsageError(str(error)) from error
     except SliceportError as error:
         is_named = not isinstance(error, ModelError) or os.fspath(work.model) in str(error)
-        # A plain error: the main process need not import the module of its class.
         raise SliceportError(str(error) if is_named else f"'{work.model}': {error}") from error
     except Exception as error:  # a library may raise anything about the file
         if work.verbose > 1:

@@ -285,6 +285,7 @@ class _Comparison:
 
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return the report about the outputs of a run."""
+        # With two models, `--on` runs the first one, which is right by definition.
         on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
         for side, result in ((self.bad, run.got), (self.good, run.expected)):

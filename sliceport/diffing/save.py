@@ -53,15 +53,16 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
 
 
 def _write(part: Part, folder: Path) -> None:
+    """Write the smallest model with its data, a script that runs it, and the draft of a report."""
     expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
-    head = part.case.graph.write(part.model, part.case.inputs, expected, folder)
+    loading = part.case.graph.write(part.model, part.case.inputs, expected, folder)
     engine = part.bad.engine
-    run = (
+    running = (
         engine.script(part.bad.options)
         if isinstance(engine, WritesScript)
         else f"got = ...  # run {engine.name} on path with inputs\n"
     )
-    (folder / "run.py").write_text(f"{head}names = {list(part.model.outputs)!r}\n{run}{_COMPARE}")
+    (folder / "run.py").write_text(f"{loading}names = {list(part.model.outputs)!r}\n{running}{_COMPARE}")
     (folder / _MARK).write_text(_issue(part))
 
 

@@ -21,7 +21,11 @@ _MAX_NODES = 30
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
     """Format a report: a table of outputs at most `columns` wide, each difference, and the node behind it."""
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
-    lines = [f"{o.name}: {o.distribution or o.detail}" for o in report.outputs if o.status == "different"]
+    lines = [
+        f"{output.name}: {output.distribution or output.detail}"
+        for output in report.outputs
+        if output.status == "different"
+    ]
     if report.failed and report.failure is not None:
         lines.append(f"{report.failed}: {report.failure.message}")
     return "\n".join([*head, *map(printable, [*lines, *report.sentences]), diff_summary(report)])
@@ -29,7 +33,7 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
 
 def diff_summary(report: DiffReport) -> str:
     """Format the engines and the counts of outputs on one line."""
-    statuses = [o.status for o in report.outputs]
+    statuses = [output.status for output in report.outputs]
     listed = ", ".join(f"{statuses.count(s)} {s}" for s in ("equal", "close", "different") if s in statuses)
     result = f"{report.failed} does not run the model" if report.failed else f"outputs: {listed or 'none'}"
     return printable(f"{report.on} against {report.against}; {result}")
@@ -37,10 +41,20 @@ def diff_summary(report: DiffReport) -> str:
 
 def _list_rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "absolute", "relative", "ulps")]
-    for o in outputs:
-        result = f"{o.status} ({o.kind})" if o.kind else o.status
-        ulps = "-" if o.ulps is None else f"{o.ulps:.3g}"
-        rows.append((o.name, o.element, str(list(o.shape)), result, f"{o.absolute:.2g}", f"{o.relative:.2g}", ulps))
+    for output in outputs:
+        result = f"{output.status} ({output.kind})" if output.kind else output.status
+        ulps = "-" if output.ulps is None else f"{output.ulps:.3g}"
+        rows.append(
+            (
+                output.name,
+                output.element,
+                str(list(output.shape)),
+                result,
+                f"{output.absolute:.2g}",
+                f"{output.relative:.2g}",
+                ulps,
+            )
+        )
     return rows
 
 

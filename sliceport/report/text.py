@@ -48,26 +48,29 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     rows = [("node", "verdict", "executor", "bytes", "result")]
     rows += [
         (
-            _shorten(_node_path(c.lowered)),
-            c.lowered.verdict,
-            c.executor or "-",
-            str(c.bytes_compared or "-"),
-            _format_status(c),
+            _shorten(_node_path(comparison.lowered)),
+            comparison.lowered.verdict,
+            comparison.executor or "-",
+            str(comparison.bytes_compared or "-"),
+            _format_status(comparison),
         )
-        for c in report.comparisons
+        for comparison in report.comparisons
     ]
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
-    findings = [c for c in report.comparisons if not c.is_clean]
-    lines = [f"{c.status}: {c.detail}" for c in findings]
+    findings = [comparison for comparison in report.comparisons if not comparison.is_clean]
+    lines = [f"{comparison.status}: {comparison.detail}" for comparison in findings]
     lines += [f"note: {note}" for note in report.notes]
-    if any(c.status in ("mismatch", "error") for c in findings):
+    if any(comparison.status in ("mismatch", "error") for comparison in findings):
         lines.append(f"reproduce: {report.command}")
     return "\n".join([*head, *map(printable, lines), report_summary(report)])
 
 
 def report_summary(report: Report) -> str:
     """Format the counts of the comparisons on one line."""
-    counts = Counter(f"accepted by {c.detail}" if c.status == "accepted" else c.status for c in report.comparisons)
+    counts = Counter(
+        f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
+        for comparison in report.comparisons
+    )
     total = len(report.comparisons)
     order = ("equal", "mismatch", "error", "refused", "folded")
     listed = ", ".join(f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status])

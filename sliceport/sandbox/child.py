@@ -146,6 +146,7 @@ def _count_allocated() -> int | None:
         return None
     try:
         with open("/proc/self/statm", "rb") as file:
+            # The sixth number is the pages of data and stack.
             return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None

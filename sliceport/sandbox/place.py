@@ -65,9 +65,9 @@ def fill_folder(
             raise UsageError(f"output '{target}' cannot be read ({error.strerror}).") from None
         if foreign is not None:
             raise UsageError(f"output '{target}' holds {foreign!r}, which is not overwritten; move it elsewhere.")
-    with _beside(target) as beside:
-        fill(beside)
-        _rename_or_defer(Placement(beside, ((beside, target),)))
+    with _beside(target) as scratch:
+        fill(scratch)
+        _rename_or_defer(Placement(scratch, ((scratch, target),)))
 
 
 def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
@@ -109,10 +109,10 @@ def write_files(
         _refuse_folder(file)
         if os.path.lexists(file) and not overwrite:
             raise UsageError(f"output '{file}' exists; give another name or {spell('overwrite=True', '--overwrite')}.")
-    with _beside(files[-1]) as beside:
-        write(beside)
-        if accept(beside):
-            _rename_or_defer(Placement(beside, tuple((beside / file.name, file) for file in files)))
+    with _beside(files[-1]) as scratch:
+        write(scratch)
+        if accept(scratch):
+            _rename_or_defer(Placement(scratch, tuple((scratch / file.name, file) for file in files)))
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
