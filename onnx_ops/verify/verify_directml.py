@@ -43,7 +43,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        lines = [] if self.after and self.differences else [f"onnxruntime-cpu: {super().__str__()}"]
+        lines = [] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
                 lines.append(f"{title}: {run.summary}")
