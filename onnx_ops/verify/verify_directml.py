@@ -113,6 +113,6 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
     return f"not tried on DirectML: {count_of(len(op_types), 'node')}; the adapter lacks what they need ({listed})."
 
 
-def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
+def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
     """Run a model on the inputs of each run, and compare with the outputs of the run."""
-    return tuple(run_on(dml, one.proto, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)
+    return tuple(run_on(dml, runnable.proto, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)

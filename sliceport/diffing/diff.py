@@ -139,10 +139,10 @@ def open_graph(model: Any) -> Graph:
         UsageError: No format takes the file, or its format takes no part.
         ModelError: The model cannot be read.
     """
-    one = format_of(model)
-    if not isinstance(one, Diffable):
-        raise UsageError(f"models of {one.title} cannot be compared by diff.")
-    return one.open_graph(model)
+    owner = format_of(model)
+    if not isinstance(owner, Diffable):
+        raise UsageError(f"models of {owner.title} cannot be compared by diff.")
+    return owner.open_graph(model)
 
 
 def _read_engines(
