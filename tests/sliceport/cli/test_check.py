@@ -103,7 +103,10 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(
 
 def test_a_folder_is_told_of_batch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, ".")
-    assert (code, err) == (2, "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n")
+    assert (code, err) == (
+        2,
+        "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n",
+    )
 
 
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(
