@@ -92,7 +92,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
-    """Return the values for which a 0 in place of a -0, or the other way round, may change a bit of an output."""
+    """Return the values whose zeros may change a bit of an output if they change their sign."""
     signed = {output for graph in all_graphs(model) for output in graph.outputs}
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
