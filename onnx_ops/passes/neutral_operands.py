@@ -132,7 +132,7 @@ def _is_computed(value: ir.Value) -> bool:
     producer = value.producer()
     while is_operator(producer, *_COPYING):
         producer = data_of(producer).producer()
-    if not is_standard(producer, *_QUIETING):
+    if producer is None or not is_standard(producer, *_QUIETING):
         return False
     return producer.op_type not in _COPYING_ALONE or len(producer.inputs) > 1
 
