@@ -19,6 +19,8 @@ from sliceport.wording import shorten
 _MAX_RANK = 64
 _ASYMMETRIC_RESIZE = 10
 """The last version in which Resize maps coordinates as `asymmetric` does; 11 has another default."""
+_BATCHED_SCAN = 8
+"""The only version in which Scan has a batch axis and lengths of sequences."""
 _TYPED_MASK = 9
 """The last version in which the mask of Dropout has the type of the data; 10 has booleans."""
 _FLATTENING_HARDMAX = 12
@@ -62,6 +64,8 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node computes something else after onnx's converter, which has no adapter for the change."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_HARDMAX and read_int(node, "axis", 1) != -1
+    if is_standard(node, "Scan"):
+        return opset <= _BATCHED_SCAN
     if is_standard(node, "Dropout"):
         return opset <= _TYPED_MASK and any(output.name for output in node.outputs[1:])
     return is_standard(node, "Upsample", "Resize") and opset <= _ASYMMETRIC_RESIZE and not _repeats_elements(node)

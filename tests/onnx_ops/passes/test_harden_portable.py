@@ -132,6 +132,17 @@ def test_model_that_reads_the_float_mask_of_a_dropout_keeps_its_operator_set() -
     assert len(compute(written, x=np.ones(4, np.float32))) == 3
 
 
+def test_model_with_a_scan_over_batches_keeps_its_operator_set() -> None:
+    body = "body = b (float[3] a) => (float[3] s) { s = Neg(a) }"
+    graph = (
+        "(float[1, 2, 3] x) => (float[1, 2, 3] y, float[1, 1, 3] z) "
+        f"{{ y = Scan<num_scan_inputs = 1, {body}>(, x)  z, left = Split<axis = 1>(x) }}"
+    )
+    written, _ = harden(parse(graph, 8), verify=False)
+    assert opset_of(written) == 8
+    assert compute(written, x=np.ones((1, 2, 3), np.float32))[0].tolist() == [[[-1, -1, -1]] * 2]
+
+
 def test_conversion_that_fails_leaves_the_operator_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(model: bytes, version: int) -> bytes:
         raise RuntimeError(f"no adapter of {len(model) > 0} to {version}")
