@@ -181,6 +181,7 @@ class _Checker:
         if not is_operator(node, "Shape") or node.inputs[0] is None:
             return None
         start = read_int(node, "start", 0)
+        # A negative index of the Gather counts from the end, so `start` must not be added to it.
         return self._size_of(node.inputs[0], start + axis) if axis >= 0 or not start else None
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:

@@ -28,7 +28,7 @@ from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
 
 Array = npt.NDArray[Any]
-EQUAL = "all outputs are equal, bit for bit where they are only moved and else within the tolerance of their type"
+EQUAL = "all outputs are equal: bit for bit if their elements are only moved, else within the tolerance of their type"
 
 
 def verify_hardening(

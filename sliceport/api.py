@@ -101,8 +101,8 @@ def check(
             if other is not own and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
                 checked.append(other.check(model, shapes))
     return CheckReport(
-        tuple(node for one in checked for node in one.nodes),
-        tuple(engine for one in checked for engine in one.engines),
+        tuple(node for report in checked for node in report.nodes),
+        tuple(engine for report in checked for engine in report.engines),
         selection,
     )
 

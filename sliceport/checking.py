@@ -131,6 +131,7 @@ class CheckReport:
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
+            "reported_engines": [engine for engine in REPORTED_TITLES if self.selection.has(engine)],
             "findings": [
                 {
                     "kind": finding.kind,

@@ -23,7 +23,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(python_blocks(README)), len(examples(README)), len(blocks(README))) == (2, 3, 8)  # and that of `make`
+    assert (len(python_blocks(README)), len(examples(README)), len(blocks(README))) == (2, 3, 9)  # and that of `make`
 
 
 def test_readme_is_short() -> None:

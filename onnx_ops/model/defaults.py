@@ -27,12 +27,13 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
     finally:
         for (_, value), tensor in zip(defaults, tensors, strict=True):
             value.const_value = tensor
-        returning = {value for _, value in defaults}
+        restored = {value for _, value in defaults}
         for graph, values in original_order.items():
+            # All initializers are removed and added again, because `add` appends.
             others = [graph.initializers.pop(name) for name in list(graph.initializers)]
-            present = returning.union(others)
+            present = restored.union(others)
             for value in dict.fromkeys([*(value for value in values if value in present), *others]):
-                graph.initializers.add(value)  # all again, to restore the order
+                graph.initializers.add(value)
 
 
 def forget_defaults(model: ir.Model) -> None:

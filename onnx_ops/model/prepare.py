@@ -13,7 +13,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
-from onnx_ops.model.walk import all_nodes, all_values, model_graphs, model_nodes
+from onnx_ops.model.walk import all_graphs, all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -32,7 +32,7 @@ def inline_functions(model: ir.Model) -> None:
     if not called:
         return
     try:
-        with _linear_naming():
+        with _linear_naming(model):
             InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
@@ -40,16 +40,20 @@ def inline_functions(model: ir.Model) -> None:
 
 
 @contextmanager
-def _linear_naming() -> Iterator[None]:
-    """Let onnx-ir's inliner find the same names in linear time inside the context.
+def _linear_naming(model: ir.Model) -> Iterator[None]:
+    """Let onnx-ir's inliner find unique names in linear time inside the context.
 
-    It tries all numbers from 2 on for each name, and compares all functions to abbreviate names that nothing shows.
+    It tries all numbers from 2 on for each name, and compares all functions to abbreviate names that nothing shows. It
+    looks for names in a body only after it has named the values of calls ahead of the body.
     """
+    bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
+    body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
+    body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
     def make_unique(name: str, _: object, used: set[str]) -> str:
         candidate = name
-        while candidate in used:
+        while candidate in used or candidate in body_names:
             candidate = f"{name}_{next(numbers[id(used), name])}"
         used.add(candidate)
         return candidate

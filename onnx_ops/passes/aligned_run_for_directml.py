@@ -18,7 +18,7 @@ class AlignedRunForDirectMLPass(NodePass):
        reads what another node computes, and one element-wise node reads it once.
 
     Given: a = Relu(x[8]); b = Slice(a, starts=[4], ends=[8], axes=[0]); y = Relu(b)
-    Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b); y = Relu(c)
+    Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b, axis=0); y = Relu(c)
 
     Not found: bounds and sizes that are not known, which the provider does not fuse.
     """

@@ -37,7 +37,9 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
         empty = np.zeros(shape, dtype.numpy())
     except ValueError:
         raise Skip(f"a constant of shape {list(shape)} is beyond what NumPy can hold, although it is empty") from None
-    return build_tensor(ir.tensor(empty, dtype=dtype))
+    # onnx-ir cannot write a plain tensor of strings.
+    is_text = dtype == ir.DataType.STRING
+    return build_tensor(ir.StringTensor(empty) if is_text else ir.tensor(empty, dtype=dtype))
 
 
 def build_slice(

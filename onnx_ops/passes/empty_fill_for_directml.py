@@ -16,8 +16,8 @@ class EmptyFillForDirectMLPass(NodePass):
 
     1. The shape has a 0: the node becomes a constant without elements, as the pads of a TorchScript export need it.
 
-    Given: y = ConstantOfShape([0])
-    Result: y = Constant([])
+    Given: p = ConstantOfShape([0]); y = Concat(p, x[4], axis=0)
+    Result: y = Concat([], x, axis=0)
 
     Not found: a shape that is not known.
     """

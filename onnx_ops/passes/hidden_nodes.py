@@ -122,7 +122,7 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
 
 
 def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
-    """Return whether an optimizer computes a node of known integers, or of floats made of these, as engines do."""
+    """Return whether an optimizer computes a node as engines do, if it depends on constants and sizes alone."""
     if is_standard(node, *_KEPT):
         return True
     if not is_standard(node, *_ALIKE):

@@ -26,6 +26,15 @@ _ARITHMETIC_NAMES = """
 """
 _ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
 """Operators that return equal numbers for 0 and -0, up to the sign of another 0, unless they divide by it."""
+_COPYING_NAMES = """
+    Reshape Transpose Slice Split Squeeze Unsqueeze Neg Relu LeakyRelu Elu Gelu ReduceSum ReduceMean ReduceMax
+    ReduceMin
+"""
+_COPYING = frozenset(_COPYING_NAMES.split())
+"""Operators that return signalling NaNs of their data unchanged on onnxruntime, at least for some types and axes."""
+_COPYING_ALONE = frozenset(("Sum", "Mean", "Einsum"))
+"""Operators that may copy a signalling NaN if they have one operand."""
+_QUIETING = _ARITHMETIC - _COPYING - {"Max", "Min", "Clip"}
 _PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
 _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
 """Operators that return the same bits for 0 and -0."""
@@ -83,7 +92,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
-    """Return the values for which a 0 in place of a -0, or the other way round, may change a bit of an output."""
+    """Return the values whose zeros may change a bit of an output if they change their sign."""
     signed = {output for graph in all_graphs(model) for output in graph.outputs}
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
@@ -121,9 +130,11 @@ def _is_without_negative_zero(value: ir.Value | None) -> bool:
 def _is_computed(value: ir.Value) -> bool:
     """Return whether arithmetic computes a value, so that no element is a signalling NaN."""
     producer = value.producer()
-    while is_operator(producer, "Reshape", "Transpose", "Slice", "Split", "Squeeze", "Unsqueeze"):
+    while is_operator(producer, *_COPYING):
         producer = data_of(producer).producer()
-    return is_standard(producer, *_ARITHMETIC)
+    if producer is None or not is_standard(producer, *_QUIETING):
+        return False
+    return producer.op_type not in _COPYING_ALONE or len(producer.inputs) > 1
 
 
 def _read(value: ir.Value | None) -> Array | None:

@@ -123,11 +123,12 @@ def _infer_probe(
     if folding:
         fold_nodes(view, list(all_nodes(probe.graph)), [copy for _, copy in slicing], facts)
         slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]  # the others became constants
-        if _mark_all(slicing, opset):  # more sizes are known
+        if _mark_all(slicing, opset):  # folding has made more sizes known
             return None
     value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
-    for value, twins in values.items():
-        value_info.record(value, twins, [facts.get(twin, NO_FACTS) if twin is not None else NO_FACTS for twin in twins])
+    for value, value_copies in values.items():
+        copied_facts = [NO_FACTS if copy is None else facts.get(copy, NO_FACTS) for copy in value_copies]
+        value_info.record(value, value_copies, copied_facts)
     for graph in model_graphs(model):
         for value in graph.initializers.data.values():
             if value.const_value is not None:
@@ -149,12 +150,12 @@ def _pair_values(
     values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
         values[value].append(copy)
-    for node, twin in copies:
-        for value, copy in zip(node.outputs, twin.outputs, strict=True):
+    for node, node_copy in copies:
+        for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
-        for i, read in enumerate(node.inputs):
-            if read is not None and read.producer() is None:  # an input of a function or of the body of a loop
-                values[read].append(twin.inputs[i] if i < len(twin.inputs) else None)
+        for i, source in enumerate(node.inputs):
+            if source is not None and source.producer() is None:  # an input of a function or of the body of a loop
+                values[source].append(node_copy.inputs[i] if i < len(node_copy.inputs) else None)
     return values
 
 

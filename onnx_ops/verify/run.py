@@ -129,7 +129,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
         by_run = [[_compare_node(lowered, engine, run.values, run.done) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
-        wrong = (i for i, one in enumerate(comparisons) if not one.is_clean)
+        wrong = (i for i, comparison in enumerate(comparisons) if not comparison.is_clean)
         i = next(wrong, 0)
         chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
     return chosen

@@ -107,11 +107,11 @@ def verify_rewriting(
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
     """Return a difference if inputs or outputs differ by name, order or element type."""
 
-    def inputs(one: Runnable) -> list[tuple[str, int]]:
-        return [(value.name, value.type.tensor_type.elem_type) for value in one.proto.graph.input]
+    def inputs(runnable: Runnable) -> list[tuple[str, int]]:
+        return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]
 
-    def outputs(one: Runnable) -> list[str]:
-        return [value.name for value in one.proto.graph.output]
+    def outputs(runnable: Runnable) -> list[str]:
+        return [value.name for value in runnable.proto.graph.output]
 
     for kind, old, new in (("inputs", inputs(first), inputs(second)), ("outputs", outputs(first), outputs(second))):
         if old != new:

@@ -43,7 +43,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        lines = [] if self.after and self.differences else [f"onnxruntime-cpu: {super().__str__()}"]
+        lines = [] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
                 lines.append(f"{title}: {run.summary}")
@@ -113,6 +113,6 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
     return f"not tried on DirectML: {count_of(len(op_types), 'node')}; the adapter lacks what they need ({listed})."
 
 
-def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
+def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
     """Run a model on the inputs of each run, and compare with the outputs of the run."""
-    return tuple(run_on(dml, one.proto, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)
+    return tuple(run_on(dml, runnable.proto, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)

@@ -70,7 +70,8 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
         files[pages["html"]] = check_page(results)
     write_pages(files, overwrite=options.overwrite)
-    emit(_format(results, options), is_raw=options.format != "text")
+    if text := _format(results, options):
+        emit(text, is_raw=options.format != "text")
     return BAD_INPUT if any("error" in result for result in results) else int(not clean)
 
 

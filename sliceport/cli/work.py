@@ -146,7 +146,8 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
         SliceportError: The work cannot be done.
     """
     if os.path.isdir(work.model):
-        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; see sliceport batch.")
+        batch = f"sliceport batch {work.command} '{work.model}' -o RUN"
+        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; write {batch}.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
         if is_supervised or timeout is not None or memory is not None:

@@ -61,7 +61,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: report_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: [each for one in report.comparisons for each in _list_findings(one)],
+        list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
     )
 
 

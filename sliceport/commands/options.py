@@ -131,9 +131,13 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
     """
 
     def fits(option: str, word: str) -> bool:
-        if option == "--input-shapes":
-            return _SHAPE.fullmatch(word) is not None
-        return "=" in word and not word.endswith(tuple(endings))
+        if word.startswith("-"):
+            return False
+        if option == "--verify":
+            return word in VERIFIERS
+        if option == "--input":
+            return "=" in word and not word.endswith(tuple(endings))
+        return (_NAMES if option == "--simplify" else _SHAPE).fullmatch(word) is not None
 
     separated: list[str] = []
     rest = list(words)
@@ -141,21 +145,17 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
         word = rest.pop(0)
         if word == "--":
             return [*separated, word, *rest]
-        if word == "--simplify":
-            has_names = rest and not rest[0].startswith("-") and _NAMES.fullmatch(rest[0])
-            separated.append(f"{word}={rest.pop(0) if has_names else ''}")
+        if word in ("--simplify", "--verify"):
+            value = rest.pop(0) if rest and fits(word, rest[0]) else ""
+            separated.append(f"{word}={value}")
             continue
-        if word == "--verify":
-            has_name = rest and rest[0] in VERIFIERS
-            separated.append(f"{word}={rest.pop(0) if has_name else ''}")
-            continue
-        option, equals, _ = word.partition("=")
         separated.append(word)
-        if option not in ("--input-shapes", "--input") or (not equals and (not rest or rest[0].startswith("-"))):
+        option, equals, _ = word.partition("=")
+        if option not in ("--input-shapes", "--input"):
             continue
-        if not equals:
-            separated.append(rest.pop(0))
-        while rest and not rest[0].startswith("-") and fits(option, rest[0]):
+        if not equals and rest and not rest[0].startswith("-"):
+            separated.append(rest.pop(0))  # even if it does not fit, so that the error is about this option
+        while rest and fits(option, rest[0]):
             separated += [option, rest.pop(0)]
     return separated
 

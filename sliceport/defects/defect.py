@@ -243,7 +243,7 @@ class Defect:
 
     def examples_on(self, engine: str) -> tuple[Example, ...]:
         """Return the examples in which an engine is wrong."""
-        return tuple(one for one in self.examples if one.seen.get(engine, one.right) != one.right)
+        return tuple(example for example in self.examples if example.seen.get(engine, example.right) != example.right)
 
     @property
     def remedy(self) -> str:

@@ -139,10 +139,10 @@ def open_graph(model: Any) -> Graph:
         UsageError: No format takes the file, or its format takes no part.
         ModelError: The model cannot be read.
     """
-    one = format_of(model)
-    if not isinstance(one, Diffable):
-        raise UsageError(f"models of {one.title} cannot be compared by diff.")
-    return one.open_graph(model)
+    owner = format_of(model)
+    if not isinstance(owner, Diffable):
+        raise UsageError(f"models of {owner.title} cannot be compared by diff.")
+    return owner.open_graph(model)
 
 
 def _read_engines(
@@ -151,7 +151,8 @@ def _read_engines(
     """Return the engines `on` and `against`; see `diff` for their defaults."""
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
-        example = spell('on="onnxruntime-dml"', "--on onnxruntime-dml")
+        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
+        example = spell(f'on="{engine}"', f"--on {engine}")
         raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
     if against is None or is_recorded:
         is_same = is_pair and on is not None and first.format == second.format

@@ -156,9 +156,9 @@ def compare_values(name: str, got: Value, expected: Value, tolerance: Tolerance 
         if len(got) != len(expected):
             return _different(name, "structure", f"it has {len(got)} elements for {len(expected)}")
         for i, (a, b) in enumerate(zip(got, expected, strict=True)):
-            one = compare_values(name, a, b, tolerance)
-            if one.status == "different":
-                return _different(name, one.kind or "structure", f"in element {i}, {one.detail}")
+            element = compare_values(name, a, b, tolerance)
+            if element.status == "different":
+                return _different(name, element.kind or "structure", f"in element {i}, {element.detail}")
         return OutputDiff(name, "sequence", (len(got),))
     if got is None and expected is None:
         return OutputDiff(name, "nothing")

@@ -279,4 +279,4 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
 
 
 def _agree(a: tuple[Fingerprint, ...], b: tuple[Fingerprint, ...]) -> bool:
-    return all(one.agrees(other) for one, other in zip(a, b, strict=True))
+    return all(own.agrees(other) for own, other in zip(a, b, strict=True))

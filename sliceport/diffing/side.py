@@ -157,7 +157,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
         UsageError: The engine or the option is unknown, or the engine does not run models of the format.
     """
     name, _, rest = text.partition(":")
-    engines = {name: one for name, one in model_engines().items() if format_name in one.model_formats}
+    engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
     options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in rest.split(",") if part)  # type: ignore[union-attr,misc]

@@ -78,7 +78,7 @@ class Verification:
     runs: tuple[InputRun, ...]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
-    equality: str = "all outputs are bit-equal"
+    equality: str = "all outputs are bit-equal on onnxruntime's CPU provider"
 
     @property
     def is_equal(self) -> bool:

@@ -16,7 +16,7 @@ Result = Mapping[str, Any]
 """The name of a model with `CheckReport.to_json()`, or with the `error` that kept it from being checked."""
 LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 """The levels of kinds in SARIF and on GitHub."""
-HINT = "sliceport check --engines all MODEL adds what users report of engines that cannot be tried here"
+HINT = "sliceport check --engines all MODEL adds engines that are known from the reports of users alone"
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,24 @@ def summarize(result: Result) -> str:
         if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
     ]
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
-    engines = count_of(len(result["engines"]), "engine")
-    known = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
-    counts.append(f"{known} of {engines}")
-    reported = sum(len(group.nodes) for group in groups if group.is_reported)
-    return ", ".join([*counts, *[f"{reported} reported"] * bool(reported)])
+    if result["engines"]:
+        known = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
+        counts.append(f"{known} of {_name_engines(result['engines'])}")
+    if result["reported_engines"]:
+        reported = sum(len(group.nodes) for group in groups if group.is_reported)
+        counts.append(f"{reported or 'nothing'} reported of {_name_engines(result['reported_engines'])}")
+    return ", ".join(counts)
+
+
+def _name_engines(names: Sequence[str]) -> str:
+    """Return the names of a few engines, and the number of more."""
+    return _join(names) if len(names) <= 3 else count_of(len(names), "engine")
 
 
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
-    """Format the findings about models for people, a section for each model."""
+    """Format the findings about models for people, a section for each model; empty if no model was checked."""
+    if all("error" in result for result in results):
+        return ""  # stderr has the reasons
     lines: list[str] = []
     for result in results:
         if len(results) > 1:

@@ -69,7 +69,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         (
             part,
             part.causes if part.defects else part.sentences,
-            draw(part.case, [one.name for one in part.outputs if one.kind])
+            draw(part.case, [output.name for output in part.outputs if output.kind])
             if len(part.case.nodes) <= _MAX_NODES
             else None,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
+from sessions import compute
 
 from onnx_ops.model.prepare import inline_functions
 
@@ -28,3 +30,20 @@ def test_names_are_those_of_onnx_ir() -> None:
     inline_functions(ours)
     InlinePass()(theirs)
     assert ir.to_proto(ours) == ir.to_proto(theirs)
+
+
+def test_names_in_calls_are_not_those_in_bodies() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "f" : 1]>
+        g (float[2] x, bool c) => (float[2] y) {
+            a = f.Twice (x)
+            y = If (c) <then_branch = one () => (float[2] p) { t = Neg (a) p = f.Twice (t) },
+                        else_branch = two () => (float[2] u) { u = Neg (a) }>
+        }
+        <domain: "f", opset_import: ["" : 17]> Twice (a) => (b) { t = Relu (a) u = Neg (t) b = Neg (u) }""")
+    inlined = ir.from_proto(model)
+    inline_functions(inlined)
+    x = np.array([-1.0, 2.0], np.float32)
+    for flag in (True, False):
+        inputs = {"x": x, "c": np.array(flag)}
+        (before,), (after,) = compute(model, **inputs), compute(ir.to_proto(inlined), **inputs)
+        assert after.tobytes() == before.tobytes()

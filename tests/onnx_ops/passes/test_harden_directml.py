@@ -462,3 +462,15 @@ def test_slices_behind_a_contested_slice_are_hardened_with_it() -> None:
     assert [replacement for replacement, _ in done] == ["Slice", "Slice"]
     for size in (0, 6):
         same_on_cpu(proto, after, data((size, 6, 5)))
+
+
+@pytest.mark.parametrize(
+    "node", ["y = Slice(x, one, zero)", "y, z = Split(x, parts)", "p, q = Split(x, parts) y = Concat<axis = 0>(p, q)"]
+)
+def test_empty_part_of_strings_becomes_a_constant(node: str) -> None:
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]> g (string[2] x) => (string[n] y)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[2] parts = {{0, 2}}> {{ {node} }}""")
+    model, x = from_proto(proto), np.array(["a", "b"], object)
+    assert harden_for_directml(model).changes
+    (before,), (after,) = compute(proto, x=x), compute(ir.serde.serialize_model(model), x=x)
+    assert (after.shape, after.tolist()) == (before.shape, before.tolist())

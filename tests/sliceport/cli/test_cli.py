@@ -419,7 +419,8 @@ class TestHints:
 
     def test_folder_names_batch(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["lower", str(tmp_path)]) == 2
-        assert capsys.readouterr().err.strip().endswith("is a folder, and lower takes a file; see sliceport batch.")
+        error = capsys.readouterr().err.strip()
+        assert error.endswith(f"is a folder, and lower takes a file; write sliceport batch lower '{tmp_path}' -o RUN.")
 
     def test_error_is_json_where_json_is_asked_for(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "m.onnx").write_bytes(b"no model")

@@ -203,7 +203,7 @@ def test_node_that_the_adapter_cannot_compile_is_one_line(
 ) -> None:
     assert harden(tmp_path, "(float[1,16,1] x) => (float[1,16,2] y) { [spectrum] y = DFT (x) }", 20) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "onnxruntime-cpu: all outputs are bit-equal",
+        "all outputs are bit-equal on onnxruntime's CPU provider",
         "not tried on DirectML: 1 node; the adapter lacks what they need (1 DFT).",
     ]
 
