@@ -39,7 +39,9 @@ class KeptRuns:
                 arrays = {key.partition(" "): file[key] for key in file.files}
             if ("failure", "", "") in arrays:
                 return Failure(*arrays["failure", "", ""].tolist())
-            return {name: array.view(_dtype_of(kind)) for (kind, _, name), array in arrays.items()}
+            count = arrays.pop(("count", "", ""))
+            outputs = {name: array.view(_dtype_of(kind)) for (kind, _, name), array in arrays.items()}
+            return outputs if len(outputs) == count else None
         except Exception:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             return None
 
@@ -55,6 +57,7 @@ class KeptRuns:
                 if not isinstance(array, np.ndarray) or array.dtype == object:
                     return
                 arrays[f"{array.dtype.name} {name}"] = array
+            arrays["count"] = np.array(len(result))  # a damaged zip file may have lost some
         with suppress(OSError), NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
             try:
                 np.savez(file, **arrays)
