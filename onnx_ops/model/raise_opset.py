@@ -7,12 +7,22 @@ from itertools import chain
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.walk import graphs_in
+from onnx_ops.model.nodes import is_standard, node_name, read_elements, read_int, read_string
+from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.wording import shorten
+
+_MAX_RANK = 64
+_ASYMMETRIC_RESIZE = 10
+"""The last version in which Resize maps coordinates as `asymmetric` does; 11 has another default."""
+_TYPED_MASK = 9
+"""The last version in which the mask of Dropout has the type of the data; 10 has booleans."""
+_FLATTENING_HARDMAX = 12
+"""The last version in which Hardmax flattens the axes from its axis on; 13 has one axis."""
 
 
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
@@ -21,10 +31,19 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     The copy shares the weights that are external data. It has the metadata of the model, which onnx's converter drops.
 
     Raises:
-        ModelError: The model has functions, which onnx's converter drops; or the converter fails.
+        ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
+            the conversion; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
+    opset = standard_opset(model.opset_imports)
+    with defaults_aside(model):
+        changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+    if changed is not None:
+        name = f"{changed.op_type} {node_name(changed)!r}"
+        raise ModelError(
+            f"{name} means something else in later operator sets, and onnx's version converter does not adapt it."
+        )
     try:
         raised = ir.from_proto(
             onnx.load_model_from_string(_convert_apart(ir.to_proto(model).SerializeToString(), version))
@@ -37,6 +56,26 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
     _copy_annotations(model.graph, raised.graph)
     return raised
+
+
+def _changes_meaning(node: ir.Node, opset: int) -> bool:
+    """Return whether a node computes something else after onnx's converter, which has no adapter for the change."""
+    if is_standard(node, "Hardmax"):
+        return opset <= _FLATTENING_HARDMAX and read_int(node, "axis", 1) != -1
+    if is_standard(node, "Dropout"):
+        return opset <= _TYPED_MASK and any(output.name for output in node.outputs[1:])
+    return is_standard(node, "Upsample", "Resize") and opset <= _ASYMMETRIC_RESIZE and not _repeats_elements(node)
+
+
+def _repeats_elements(node: ir.Node) -> bool:
+    """Return whether an Upsample or a Resize repeats each element, so that all ways to map coordinates agree."""
+    if "mode" in node.attributes and read_string(node, "mode") != "nearest":
+        return False
+    if "scales" in node.attributes:
+        return all(scale >= 1 and scale.is_integer() for scale in node.attributes["scales"].as_floats())
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    scales = None if value is None else read_elements(value, _MAX_RANK)
+    return scales is not None and all(float(scale) >= 1 and float(scale).is_integer() for scale in scales)
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:

@@ -88,6 +88,50 @@ def test_model_with_functions_keeps_its_operator_set() -> None:
     assert operators(written) == ["f", "Slice"]
 
 
+@pytest.mark.parametrize(
+    ("opset", "node", "is_raised"),
+    [
+        (12, "Hardmax(x)", False),
+        (11, "Hardmax<axis = 2>(x)", False),
+        (12, "Hardmax<axis = -1>(x)", True),
+        (7, 'Upsample<mode = "linear", scales = [1.0, 1.0, 2.0, 2.0]>(x)', False),
+        (8, "Upsample<scales = [1.0, 1.0, 1.5, 1.0]>(x)", False),
+        (8, "Upsample<scales = [1.0, 1.0, 2.0, 3.0]>(x)", True),
+        (9, "Upsample(x, whole)", True),
+        (9, 'Upsample<mode = "linear">(x, whole)', False),
+        (10, "Resize(x, whole)", True),
+        (10, "Resize(x, mixed)", False),
+        (10, 'Resize<mode = "linear">(x, whole)', False),
+        (11, 'Resize<mode = "linear">(x, roi, mixed)', True),
+    ],
+)
+def test_operator_set_is_raised_only_if_every_node_means_the_same_afterwards(
+    opset: int, node: str, is_raised: bool
+) -> None:
+    constants = "float[4] whole = {1.0, 1.0, 2.0, 3.0}, float[4] mixed = {1.0, 1.0, 0.6, 1.7}, float[0] roi = {}"
+    proto = parse(
+        f"(float[1, 2, 5, 7] x) => (float[a, b, c, d] y, float[1, 1, 5, 7] z) <{constants}> "
+        f"{{ [n] y = {node}  z, left = Split<axis = 1>(x) }}",
+        opset,
+    )
+    written, result = harden(proto, verify=False)
+    assert opset_of(written) == (13 if is_raised else opset)
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 7)).astype(np.float32)
+    for before, after in zip(compute(proto, x=x), compute(written, x=x), strict=True):
+        assert before.tobytes() == after.tobytes()
+    if not is_raised:
+        op = proto.graph.node[0].op_type
+        reason = "means something else in later operator sets, and onnx's version converter does not adapt it"
+        assert f"the operator set stays {opset}: {op} 'n' {reason}" in result.changes.notes
+
+
+def test_model_that_reads_the_float_mask_of_a_dropout_keeps_its_operator_set() -> None:
+    graph = "(float[4] x) => (float[4] y, float[4] mask, float[2] z) { y, mask = Dropout(x)  z, left = Split(x) }"
+    written, _ = harden(parse(graph, 9), verify=False)
+    assert opset_of(written) == 9
+    assert len(compute(written, x=np.ones(4, np.float32))) == 3
+
+
 def test_conversion_that_fails_leaves_the_operator_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(model: bytes, version: int) -> bytes:
         raise RuntimeError(f"no adapter of {len(model) > 0} to {version}")
