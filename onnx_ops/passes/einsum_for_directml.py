@@ -28,6 +28,8 @@ class EinsumForDirectMLPass(NodePass):
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
     Reported and not fixed: a tensor with a label twice, and axes of open sizes that a Reshape would have to join.
+
+    An open size must not be 0 at run time if other axes are joined: onnxruntime's Reshape or MatMul may then fail.
     """
 
     op_types = ("Einsum",)

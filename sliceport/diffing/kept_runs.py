@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -34,21 +33,23 @@ class KeptRuns:
         return self.folder / f"{digest.hexdigest()}.npz"
 
     def read(self, place: Path) -> Mapping[str, Value] | Failure | None:
-        """Return the result of a run; None if it is not kept."""
+        """Return the result of a run; None if it is not kept, or its file is damaged."""
         try:
-            with np.load(place, allow_pickle=False) as file:
+            with open(place, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {key.partition(" "): file[key] for key in file.files}
-                if ("failure", "", "") in arrays:
-                    return Failure(*arrays["failure", "", ""].tolist())
-                return {name: array.view(np.dtype(kind)) for (kind, _, name), array in arrays.items()}
-        except (OSError, ValueError, zipfile.BadZipFile):
+            if ("failure", "", "") in arrays:
+                return Failure(*arrays["failure", "", ""].tolist())
+            count = arrays.pop(("count", "", ""))
+            outputs = {name: array.view(_dtype_of(kind)) for (kind, _, name), array in arrays.items()}
+            return outputs if len(outputs) == count else None
+        except Exception:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             return None
 
     def write(self, place: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Keep the result of a run, unless an output is not an array of numbers or booleans."""
+        """Keep the result of a run, unless it crashed, or an output is not an array of numbers or booleans."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
-            if result.kind == "memory":  # the machine is to blame
+            if result.kind in ("memory", "crash"):  # the machine may be to blame, or who killed the process
                 return
             arrays["failure"] = np.array(astuple(result))
         else:
@@ -56,10 +57,15 @@ class KeptRuns:
                 if not isinstance(array, np.ndarray) or array.dtype == object:
                     return
                 arrays[f"{array.dtype.name} {name}"] = array
-        with suppress(OSError):
-            with NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
+            arrays["count"] = np.array(len(result))  # a damaged zip file may have lost some
+        with suppress(OSError), NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
+            try:
                 np.savez(file, **arrays)
-            os.replace(file.name, place)  # another process may keep the same run at once
+                file.close()
+                os.replace(file.name, place)  # another process may keep the same run at once
+            except BaseException:
+                os.unlink(file.name)
+                raise
 
 
 def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
@@ -73,6 +79,12 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
     except OSError as error:
         raise UsageError(f"folder '{os.fspath(folder)}' cannot be made ({error.strerror}).") from None
     return KeptRuns(Path(folder))
+
+
+def _dtype_of(name: str) -> np.dtype[Any]:
+    import ml_dtypes  # noqa: F401  # NumPy knows the names of its types, such as bfloat16, once it is imported
+
+    return np.dtype(name)
 
 
 def _describe(array: Any) -> tuple[bytes, bytes]:

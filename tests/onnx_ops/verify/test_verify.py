@@ -444,7 +444,7 @@ def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
     before = save(OPEN, tmp_path / "before.onnx")
     verification = verify_rewriting(before, before)
     arrays = [run.inputs["x"] for run in verification.runs]
-    assert [array.shape for array in arrays] == [(2, 3), (2, 3), (2, 3), (3, 3), (1, 3)]
+    assert [array.shape for array in arrays] == [(2, 3), (2, 3), (2, 3), (3, 3), (1, 3), (0, 3)]
     assert len({array.tobytes() for array in arrays[:3]}) == 3
     assert verification.is_equal
 
@@ -453,6 +453,14 @@ def test_difference_at_another_size_is_found(tmp_path: Path) -> None:
     before, after = save(OPEN, tmp_path / "before.onnx"), save(RIGHT_FOR_TWO, tmp_path / "after.onnx")
     (difference, _) = verify_rewriting(before, after).differences
     assert "with shapes {'x': (3, 3)}: its shape is [2, 3] for [3, 3]" in difference.message
+
+
+def test_difference_without_elements_is_found(tmp_path: Path) -> None:
+    before = save("(float[n,3] x) => (y) { y = Shape (x) }", tmp_path / "before.onnx")
+    text = """(float[n,3] x) => (y) <int64[2] one = {1, 1}> { sizes = Shape (x)  y = Max (sizes, one) }"""
+    after = save(text, tmp_path / "after.onnx")
+    (difference, _) = verify_rewriting(before, after).differences
+    assert "with shapes {'x': [0, 3]}: first at index [0], 1 for 0" in difference.message
 
 
 def test_sizes_that_do_not_run_are_left_out(tmp_path: Path) -> None:

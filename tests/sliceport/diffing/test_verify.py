@@ -1,0 +1,90 @@
+"""`Verifier` on engines that refuse the changed model at some inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sliceport.diffing.difference import Failure, Kind
+from sliceport.diffing.inputs import DeclaredInput, make_inputs
+from sliceport.diffing.side import RunFailed, Side
+from sliceport.diffing.verify import Trial, Verifier
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.formats import InputShapes
+
+Array = npt.NDArray[Any]
+DECLARED = {"x": ("n",)}
+FIRST = 2
+"""The size that is chosen first."""
+
+
+class Model:
+    """A model of one input, which is its output."""
+
+    inputs = outputs = ("x",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def whole(self) -> WholeModel:
+        return WholeModel("onnx", self._name.encode(), self.inputs, self.outputs)
+
+    def make_inputs(self, given: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int) -> dict[str, Array]:
+        return make_inputs([DeclaredInput("x", np.dtype(np.float32), ("n",))], given, shapes, seed, attempt)
+
+
+class Engine:
+    """An engine that fails on the model after with some inputs, if at all."""
+
+    name, description, model_formats, is_isolated = "engine", "", ("onnx",), True
+    options: Mapping[str, str] = {}
+
+    def __init__(self, kind: Kind | None = None, at_size: bool = False) -> None:
+        self._kind, self._at_size, self._seen = kind, at_size, 0
+
+    def version(self) -> str:
+        return "1"
+
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
+        assert not options
+        self._seen += model.data == b"after"
+        has_other_size = inputs["x"].size != FIRST
+        if self._kind and model.data == b"after" and self._seen > 1 and has_other_size == self._at_size:
+            raise RunFailed(Failure(self._kind, "", "it fails"))
+        return dict(inputs)
+
+
+class FailingSide(Side):
+    """A side whose engine says itself how a run failed."""
+
+    def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
+        return self.engine.run_model(model, inputs, self.options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "at_size", "is_excused"),
+    [
+        ("error", True, True),
+        ("error", False, False),
+        ("crash", True, False),
+        ("crash", False, False),
+    ],
+)
+def test_only_a_refusal_of_other_sizes_by_an_optimizer_is_excused(kind: Kind, at_size: bool, is_excused: bool) -> None:
+    reference, optimized = FailingSide(Engine(), {}), FailingSide(Engine(kind, at_size), {})
+    verifier = Verifier(Model("before"), Model("after"), reference)
+    runs = verifier.make_runs(DECLARED, {}, {}, 0)
+    assert [run.inputs["x"].size for run in runs] == [FIRST, FIRST, FIRST, 3, 1]
+    verification = verifier.compare(runs, [Trial("plain", reference), Trial("optimized", optimized, optimized)])
+    assert verification.is_equal is is_excused
+    assert bool(verification.notes) is is_excused
+
+
+def test_empty_axes_are_tried_last_and_never_alone() -> None:
+    reference = Side(Engine(), {})
+    runs = Verifier(Model("before"), Model("after"), reference).make_runs(DECLARED, {}, {}, 0, tries_empty=True)
+    assert [run.inputs["x"].size for run in runs] == [FIRST, FIRST, FIRST, 3, 1, 0]
