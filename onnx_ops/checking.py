@@ -135,7 +135,8 @@ class _Checker:
             if not scope and not read_int(node, "allowzero", 0):  # a branch may not run at that size
                 yield from self._check_reshape(data, entries)
         elif is_standard(node, "MatMul"):
-            yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+            values = [value for value in node.inputs if value is not None]
+            yield from _add_reports(matmul_defects([sizes_of(value) for value in values], values[-1].dtype))
         elif is_standard(node, "ConstantOfShape") and node.inputs[0] is not None:
             elements = read_elements(node.inputs[0], MAX_AXES)
             elements = self._find_constant_elements(node.inputs[0]) if elements is None else elements

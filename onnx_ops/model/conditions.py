@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from onnx_ops.model.nodes import (
@@ -33,6 +34,7 @@ from sliceport.defects.onnxruntime import (
     EMPTY_FILL,
     EMPTY_PART,
     FROM_THE_LEAST,
+    MATMUL_BY_A_VECTOR,
     MATMUL_OF_MANY_AXES,
     MORE_THAN_EIGHT_AXES,
     NOTHING_SELECTED,
@@ -232,10 +234,16 @@ def reshape_defects(node: NodeView, parts: Sequence[ValueView | int]) -> Defects
     return (ALLOWZERO,) if is_refused else ()
 
 
-def matmul_defects(sizes: Sequence[Sizes | None]) -> Defects:
-    """Return the defects that a MatMul of tensors of these sizes triggers."""
+def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
+    """Return the defects that a MatMul of tensors of these sizes and this element type triggers.
+
+    The DirectML provider leaves element types other than FLOAT and FLOAT16 to the CPU provider.
+    """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
-    return (MATMUL_OF_MANY_AXES,) if max(ranks, default=0) > MAX_MATMUL_AXES else ()
+    if max(ranks, default=0) > MAX_MATMUL_AXES:
+        return (MATMUL_OF_MANY_AXES,)
+    is_by_vector = sizes[-1] is not None and len(sizes[-1]) == 1
+    return (MATMUL_BY_A_VECTOR,) if is_by_vector and (dtype is None or dtype.name in ("FLOAT", "FLOAT16")) else ()
 
 
 def einsum_terms(node: NodeView) -> list[str]:

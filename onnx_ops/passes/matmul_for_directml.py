@@ -1,4 +1,4 @@
-"""A MatMul that onnxruntime's DirectML provider refuses for its number of axes gets fewer."""
+"""MatMul nodes that onnxruntime's DirectML provider refuses or computes wrongly, by those of other shapes."""
 
 from __future__ import annotations
 
@@ -8,31 +8,43 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant
+from onnx_ops.passes.builders import build_constant, build_squeeze, build_unsqueeze
 from onnx_ops.passes.names import mark_new
+from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
 _RESHAPE_INPUT_OPSET = 5
+_NEGATIVE_AXES_OPSET = 11
 Shape = tuple[int, ...]
 
 
 class MatMulForDirectMLPass(NodePass):
-    """Join the leading axes of a MatMul of a tensor of more than 4 axes, which onnxruntime-directml 1.24.4 refuses.
+    """Write a MatMul that onnxruntime-directml 1.24.4 refuses or computes wrongly as one of other shapes.
+
+    A tensor of more than 4 axes is refused. A vector as second tensor gives wrong values.
 
     1. Both tensors have the same leading axes, or one of them has none larger than 1: a Reshape joins those of each
        tensor to one axis, and a Reshape behind the MatMul parts them again.
+    2. The second tensor is a vector: it becomes a matrix of one column.
 
     Given: y = MatMul(x[2,1,3,4,5], x2[5,6])
     Result: a = Reshape(x, [6, 4, 5]); b = MatMul(a, x2); y = Reshape(b, [2, 1, 3, 4, 6])
 
-    Reported and not fixed: sizes that are not known or 0, vectors, and tensors repeated along some leading axes only.
+    Given: y = MatMul(x[4,5], x2[5])
+    Result: a = Unsqueeze(x2, [1]); b = MatMul(x, a); y = Squeeze(b, [1])
+
+    Reported and not fixed: more than 4 axes with sizes that are not known or 0, with a vector, or with a tensor
+    repeated along some leading axes only.
     """
 
     op_types = ("MatMul",)
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        defects = matmul_defects([self.sizes(value) for value in node.inputs])
+        defects = matmul_defects([self.sizes(value) for value in node.inputs], self._dtype(node))
         if not defects:
+            return
+        if defects == (MATMUL_BY_A_VECTOR,):
+            self._rewrite_vector(node, opset)
             return
         values = [value for value in node.inputs if value is not None]
         shapes = [self.static_shape(value) for value in values]
@@ -60,6 +72,25 @@ class MatMulForDirectMLPass(NodePass):
             mark_new(each.outputs[0])
         self.replace_node(node, nodes)
         self.report_change(node, "Reshape + MatMul + Reshape", defects)
+
+    def _dtype(self, node: ir.Node) -> ir.DataType | None:
+        vector = node.inputs[-1]
+        return None if vector is None else self.value_info.dtype(vector)
+
+    def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
+        """Multiply by a matrix of one column, and remove its axis from the result."""
+        left, vector = (value for value in node.inputs if value is not None)
+        sizes = self.sizes(left)
+        if sizes is None and opset < _NEGATIVE_AXES_OPSET:
+            self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
+            return
+        nodes = build_unsqueeze(vector, [1], opset)
+        nodes.append(ir.node("MatMul", [left, nodes[-1].outputs[0]]))
+        nodes += build_squeeze(nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
+        for each in nodes:
+            mark_new(each.outputs[0])
+        self.replace_node(node, nodes)
+        self.report_change(node, "Unsqueeze + MatMul + Squeeze", (MATMUL_BY_A_VECTOR,))
 
 
 def _strip(axes: Shape) -> Shape:
