@@ -168,7 +168,7 @@ class _Checker:
         """Return the size of an axis, or the name of an open size, or None for another one."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
-        return dim if isinstance(dim, int) else self._open_axis(value, axis) or None
+        return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
 
     def _trace_size(self, entry: ValueView) -> int | str | None:
         """Return the size that an entry of a shape holds; None unless Shape computes it, alone or with Gather."""
@@ -260,7 +260,7 @@ class _Checker:
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
             yield REPORTED["axes out of order"], "defect", ""
         for axis, entry in entries.items():
-            name = self._open_axis(data, axis)
+            name = self._name_open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
@@ -278,7 +278,7 @@ class _Checker:
             yield REPORTED["part that is not read"], "defect", ""
         try:
             axis = read_int(node, "axis", 0)
-            name = self._open_axis(data, axis)
+            name = self._name_open_axis(data, axis)
             parts = known_split(node, self._opset, sizes).sizes
         except InvalidSlice:
             return
@@ -294,7 +294,7 @@ class _Checker:
         if "num_outputs" in node.attributes and len(set(parts)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
-    def _open_axis(self, value: ValueView, axis: int) -> str:
+    def _name_open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else 0

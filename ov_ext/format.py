@@ -189,13 +189,13 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     try:
         return read_with_shapes(model), ()
     except ModelError as error:
-        other = format_of(model)
-        if other.name == OpenVINO.name:
+        source_format = format_of(model)
+        if source_format.name == OpenVINO.name:
             raise
         with TemporaryDirectory(prefix="sliceport-") as folder:
             file = os.path.join(folder, "model.onnx")
             try:
-                other.rewrite(model, file)
+                source_format.rewrite(model, file)
                 return read_with_shapes(file), (_REWRITTEN,)
             except ModelError:
                 raise error from None

@@ -167,17 +167,25 @@ def _read_engines(
 
 
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
-    """Return the names in the first model of inputs and outputs of the second: the same, or those in the same place.
+    """Map each input and output of the second model to a name of the first model.
+
+    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
+    likewise. The first model may have more inputs.
 
     Raises:
         UsageError: The models have different inputs, or different numbers of outputs.
     """
     names: dict[str, str] = {}
-    for kind, ours, theirs in (("inputs", first.inputs, second.inputs), ("outputs", first.outputs, second.outputs)):
-        if len(ours) != len(theirs) and (kind == "outputs" or not set(theirs) <= set(ours)):
-            raise UsageError(f"the models have different {kind}: {', '.join(ours)} and {', '.join(theirs)}.")
-        has_same = set(theirs) <= set(ours)
-        names |= dict(zip(theirs, theirs if has_same else ours, strict=False))
+    for kind, first_names, second_names in (
+        ("inputs", first.inputs, second.inputs),
+        ("outputs", first.outputs, second.outputs),
+    ):
+        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
+            raise UsageError(
+                f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
+            )
+        has_same = set(second_names) <= set(first_names)
+        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
     return names
 
 

@@ -206,8 +206,8 @@ class Verifier:
         """Yield the differences between what the models compute on the inputs of a run.
 
         Raises:
-            _NotComparedError: An engine runs the model neither after nor before, or not after, when it optimises it for
-                sizes that were chosen.
+            _NotComparedError: The trial's engine does not run the model before. Or it does, but fails on the model
+                after for inputs of a repeat, whose chosen sizes the model may not support.
         """
         place = f"{trial.place}{run.label}"
         expected = run.outputs
