@@ -105,7 +105,7 @@ class _Checker:
         }
         self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
         # Collected first, because inference names left-out outputs in onnx-ir models.
-        self._left_out = {
+        self._omits_outputs = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
@@ -172,12 +172,12 @@ class _Checker:
 
     def _trace_size(self, entry: ValueView) -> int | str | None:
         """Return the size that an entry of a shape holds; None unless Shape computes it, alone or with Gather."""
-        node, axis = _skip_keeping(entry), 0
+        node, axis = _find_computing_node(entry), 0
         if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
                 return None
-            node, axis = _skip_keeping(node.inputs[0]), int(indices.flat[0])
+            node, axis = _find_computing_node(node.inputs[0]), int(indices.flat[0])
         if not is_operator(node, "Shape") or node.inputs[0] is None:
             return None
         start = read_int(node, "start", 0)
@@ -189,11 +189,12 @@ class _Checker:
         return None if facts is None else facts.data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
+        # The checks below read constants of the model alone, so constants that inference computed are added to it.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
                 self._view.set_constant(value, facts.element, facts.data)
-        if id(node) in self._left_out:
+        if id(node) in self._omits_outputs:
             yield known.OUTPUT_LEFT_OUT, "defect", ""
         try:
             check_node(node, self._opset)
@@ -313,8 +314,8 @@ def _add_reports(defects: Defects) -> _Findings:
             yield report, "defect", ""
 
 
-def _skip_keeping(value: ValueView) -> NodeView | None:
-    """Return the node that computes the elements of a value, behind nodes that keep them."""
+def _find_computing_node(value: ValueView) -> NodeView | None:
+    """Return the node that computes the elements of a value, behind casts and nodes that only change its shape."""
     node = value.producer()
     while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()

@@ -138,8 +138,8 @@ class OpenVINO:
         Raises:
             UsageError: Always.
         """
-        described = f"'{model}'" if is_path(model) else type(model).__name__
-        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {described}.")
+        description = f"'{model}'" if is_path(model) else type(model).__name__
+        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {description}.")
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""

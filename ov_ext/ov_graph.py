@@ -82,16 +82,16 @@ class OpenVINOGraph:
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
-        is_constant = [source.get_node().get_type_name() == "Constant" for source in sources]
-        pairs = list(zip(map(_key, sources), is_constant, strict=True))
+        computed = [source for source in sources if source.get_node().get_type_name() != "Constant"]
+        constants = [source for source in sources if source.get_node().get_type_name() == "Constant"]
         return GraphNode(
             node.get_friendly_name(),
             kind,
-            tuple(dict.fromkeys(names[key] for key, is_one in pairs if not is_one)),
+            tuple(dict.fromkeys(names[_key(source)] for source in computed)),
             tuple(names[_key(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
-            constants=tuple(dict.fromkeys(key[0] for key, is_one in pairs if is_one)),
+            constants=tuple(dict.fromkeys(source.get_node().get_friendly_name() for source in constants)),
         )
 
     def whole(self) -> WholeModel:

@@ -237,20 +237,24 @@ class _Comparison:
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare with the recorded outputs of each data set in a folder, until the outputs differ."""
-        for data in sorted(folder.glob("test_data_set_*")) or [folder]:
+        for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:
             inputs, expected = (
-                {name: self.first.read_value(data / f"{kind}_{i}", name) for i, name in enumerate(names)}
+                {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
                 for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
             )
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
-                computed = replace(run, expected=self._run_first(inputs))
-                if self._compare(replace(run, got=computed.expected)).is_equal:
-                    return self._explain(report, computed)
-                note = f"no node is searched, as {self.good} does not compute the recorded outputs"
-                return replace(report, notes=(note,))
+                return self._explain_recorded(report, run)
         return report
+
+    def _explain_recorded(self, report: DiffReport, run: _Run) -> DiffReport:
+        """Add the cause of a difference from recorded outputs, if the good engine computes these outputs."""
+        computed = self._run_first(run.inputs)
+        if self._compare(replace(run, got=computed)).is_equal:
+            return self._explain(report, replace(run, expected=computed))
+        note = f"no node is searched, as {self.good} does not compute the recorded outputs"
+        return replace(report, notes=(note,))
 
     def _run_both(self, given: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
         """Run both sides on the first inputs that the good side runs on, or else those of the first attempt.
