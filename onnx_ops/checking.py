@@ -105,7 +105,7 @@ class _Checker:
         }
         self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
         # Collected first, because inference names left-out outputs in onnx-ir models.
-        self._left_out = {
+        self._omits_outputs = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
@@ -169,16 +169,16 @@ class _Checker:
         """Return the size of an axis, or the name of an open size, or None for another one."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
-        return dim if isinstance(dim, int) else self._open_axis(value, axis) or None
+        return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
 
     def _trace_size(self, entry: ValueView) -> int | str | None:
         """Return the size that an entry of a shape holds; None unless Shape computes it, alone or with Gather."""
-        node, axis = _skip_keeping(entry), 0
+        node, axis = _find_computing_node(entry), 0
         if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
                 return None
-            node, axis = _skip_keeping(node.inputs[0]), int(indices.flat[0])
+            node, axis = _find_computing_node(node.inputs[0]), int(indices.flat[0])
         if not is_operator(node, "Shape") or node.inputs[0] is None:
             return None
         start = read_int(node, "start", 0)
@@ -190,11 +190,12 @@ class _Checker:
         return None if facts is None else facts.data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
+        # The checks below read constants of the model alone, so constants that inference computed are added to it.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
                 self._view.set_constant(value, facts.element, facts.data)
-        if id(node) in self._left_out:
+        if id(node) in self._omits_outputs:
             yield known.OUTPUT_LEFT_OUT, "defect", ""
         try:
             check_node(node, self._opset)
@@ -261,7 +262,7 @@ class _Checker:
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
             yield REPORTED["axes out of order"], "defect", ""
         for axis, entry in entries.items():
-            name = self._open_axis(data, axis)
+            name = self._name_open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
@@ -279,7 +280,7 @@ class _Checker:
             yield REPORTED["part that is not read"], "defect", ""
         try:
             axis = read_int(node, "axis", 0)
-            name = self._open_axis(data, axis)
+            name = self._name_open_axis(data, axis)
             parts = known_split(node, self._opset, sizes).sizes
         except InvalidSlice:
             return
@@ -295,7 +296,7 @@ class _Checker:
         if "num_outputs" in node.attributes and len(set(parts)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
-    def _open_axis(self, value: ValueView, axis: int) -> str:
+    def _name_open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else 0
@@ -314,8 +315,8 @@ def _add_reports(defects: Defects) -> _Findings:
             yield report, "defect", ""
 
 
-def _skip_keeping(value: ValueView) -> NodeView | None:
-    """Return the node that computes the elements of a value, behind nodes that keep them."""
+def _find_computing_node(value: ValueView) -> NodeView | None:
+    """Return the node that computes the elements of a value, behind casts and nodes that only change its shape."""
     node = value.producer()
     while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()

@@ -138,8 +138,8 @@ class OpenVINO:
         Raises:
             UsageError: Always.
         """
-        described = f"'{model}'" if is_path(model) else type(model).__name__
-        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {described}.")
+        description = f"'{model}'" if is_path(model) else type(model).__name__
+        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {description}.")
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
@@ -189,13 +189,13 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     try:
         return read_with_shapes(model), ()
     except ModelError as error:
-        other = format_of(model)
-        if other.name == OpenVINO.name:
+        source_format = format_of(model)
+        if source_format.name == OpenVINO.name:
             raise
         with TemporaryDirectory(prefix="sliceport-") as folder:
             file = os.path.join(folder, "model.onnx")
             try:
-                other.rewrite(model, file)
+                source_format.rewrite(model, file)
                 return read_with_shapes(file), (_REWRITTEN,)
             except ModelError:
                 raise error from None

@@ -189,9 +189,9 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:
         return None
-    before = kinds.index("ellipsis") if "ellipsis" in kinds else len(kinds)
-    behind = kinds[before:].count("new")
-    axes = [*range(before), *range(-behind, 0)]
+    leading = kinds.index("ellipsis") if "ellipsis" in kinds else len(kinds)
+    trailing = kinds[leading:].count("new")
+    axes = [*range(leading), *range(-trailing, 0)]
     return opset1.unsqueeze(view.inputs[0], _constant(axes)), "Unsqueeze"
 
 

@@ -82,16 +82,16 @@ class OpenVINOGraph:
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
-        is_constant = [source.get_node().get_type_name() == "Constant" for source in sources]
-        pairs = list(zip(map(_key, sources), is_constant, strict=True))
+        computed = [source for source in sources if source.get_node().get_type_name() != "Constant"]
+        constants = [source for source in sources if source.get_node().get_type_name() == "Constant"]
         return GraphNode(
             node.get_friendly_name(),
             kind,
-            tuple(dict.fromkeys(names[key] for key, is_one in pairs if not is_one)),
+            tuple(dict.fromkeys(names[_key(source)] for source in computed)),
             tuple(names[_key(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
-            constants=tuple(dict.fromkeys(key[0] for key, is_one in pairs if is_one)),
+            constants=tuple(dict.fromkeys(source.get_node().get_friendly_name() for source in constants)),
         )
 
     def whole(self) -> WholeModel:
@@ -159,34 +159,16 @@ class OpenVINOGraph:
         kind = op.get_type_name()
         if kind not in ("If", "Loop", "TensorIterator"):
             return
-        read: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
+        arrays: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
-            branch = 0 if read[0].item() else 1
-            given = {each.body_parameter_index: read[each.input_index] for each in op.get_input_descriptions(branch)}
-            yield _make_body(
-                ("then_branch", "else_branch")[branch], OpenVINOGraph(op.get_function(branch).clone()), given
-            )
-            return
-        descriptions = op.get_input_descriptions()
-        given = {each.body_parameter_index: read[each.input_index] for each in descriptions}
-        sliced = [each for each in descriptions if isinstance(each, SliceInputDescription)]
-        merged = [each for each in descriptions if isinstance(each, MergedInputDescription)]
-        counts = [-(-read[each.input_index].shape[each.axis] // abs(each.stride)) for each in sliced]
-        graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
-        if kind == "Loop":
-            counter, condition = op.get_special_body_ports()
-            counts.append(read[0].item() if read[1].item() else 0)
-        for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-            given |= {each.body_parameter_index: _part(read[each.input_index], each, i) for each in sliced}
-            if counter >= 0:
-                given[counter] = np.array(i)
-            body = _make_body(f"iteration {i}", graph, given)
-            yield body
-            computed = run(graph.whole(), body.inputs)
-            results: list[Any] = [computed.get(name) for name in graph.results]
-            given |= {each.body_parameter_index: results[each.body_value_index] for each in merged}
-            if condition >= 0 and not np.all(results[condition]):
-                return
+            branch = 0 if arrays[0].item() else 1
+            arguments = {
+                port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
+            }
+            graph = OpenVINOGraph(op.get_function(branch).clone())
+            yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
+        else:
+            yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
         node = output.get_node()
@@ -215,13 +197,38 @@ def _key(output: ov.Output) -> tuple[str, int]:
     return output.get_node().get_friendly_name(), output.get_index()
 
 
-def _make_body(title: str, graph: OpenVINOGraph, given: Mapping[int, Any]) -> Body:
-    """Return a body with its inputs, which are given by the number of their parameter."""
+def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Body]:
+    """Yield each iteration of a Loop or TensorIterator on the arrays of its inputs, and run it to make the next one."""
+    ports = op.get_input_descriptions()
+    arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
+    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    merged = [port for port in ports if isinstance(port, MergedInputDescription)]
+    counts = [-(-arrays[port.input_index].shape[port.axis] // abs(port.stride)) for port in sliced]
+    graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
+    if op.get_type_name() == "Loop":
+        counter, condition = op.get_special_body_ports()
+        counts.append(arrays[0].item() if arrays[1].item() else 0)
+    # A Loop whose number of iterations is below 0 runs until its condition is false.
+    for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
+        arguments |= {port.body_parameter_index: _part(arrays[port.input_index], port, i) for port in sliced}
+        if counter >= 0:
+            arguments[counter] = np.array(i)
+        body = _make_body(f"iteration {i}", graph, arguments)
+        yield body
+        computed = run(graph.whole(), body.inputs)
+        results: list[Any] = [computed.get(name) for name in graph.results]
+        arguments |= {port.body_parameter_index: results[port.body_value_index] for port in merged}
+        if condition >= 0 and not np.all(results[condition]):
+            return
+
+
+def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -> Body:
+    """Return a body with the arrays of its inputs, which `arguments` has by the index of the parameter."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
         declared = value.get_partial_shape()
-        array = np.asarray(given[i])
+        array = np.asarray(arguments[i])
         # The counter of a Loop is a scalar here; its parameter may be a list of one element.
         if declared.is_static and array.ndim != len(declared) and array.size == 1:
             array = array.reshape(tuple(declared.to_shape()))

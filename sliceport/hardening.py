@@ -140,11 +140,12 @@ class Hardening:
         lines = group_nodes([*changes, *(node.describe() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO adds its commit
-        flaw = f"with a defect of {self.target} {version}"
-        count = f"{count_of(len(self.changes), 'node')} {explain(self.target) if self.is_form else flaw}"
-        counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
+        reason = explain(self.target) if self.is_form else f"with a defect of {self.target} {version}"
+        summary = f"{count_of(len(self.changes), 'node')} {reason}"
+        if self.changes:
+            summary += f": {rewritten} rewritten, {len(self.changes) - rewritten} not fixed"
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        return "\n".join([*self.notes, *lines, f"{counts}{format_invalid_count(self.invalid)}{ending}"])
+        return "\n".join([*self.notes, *lines, f"{summary}{format_invalid_count(self.invalid)}{ending}"])
 
     def __str__(self) -> str:
         return self.text()

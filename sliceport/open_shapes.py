@@ -101,7 +101,11 @@ class _Primes:
         self._taken: set[int] = set()
 
     def take(self, first: int, allowed: range | None = None) -> int:
-        """Return the next free prime from `first` on; if no such prime is allowed, the largest allowed number."""
+        """Return the next free prime from `first` on.
+
+        If `allowed` ends below `first`, start at the least allowed number. If no free prime is allowed, return the
+        largest allowed number.
+        """
         if allowed and first > allowed[-1]:
             first = allowed[0]
         for number in count(first):

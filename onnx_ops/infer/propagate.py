@@ -311,15 +311,16 @@ class _Propagation:
 
     def _merge_declared(self, fact: Facts, declared: onnx.TypeProto) -> Facts:
         """Fill in from the declared type what was not inferred; inferred numbers win."""
-        written = read_type(declared.SerializeToString())
+        declared_fact = read_type(declared.SerializeToString())
         if not (fact.element or fact.non_tensor_type):
-            fact = Facts(written.element, fact.dims, written.non_tensor_type, fact.data, fact.integers)
-        if written.dims is None or fact.non_tensor_type:
+            fact = Facts(declared_fact.element, fact.dims, declared_fact.non_tensor_type, fact.data, fact.integers)
+        if declared_fact.dims is None or fact.non_tensor_type:
             return fact
         if fact.dims is None:
-            dims: Dims = written.dims
-        elif len(fact.dims) == len(written.dims):
-            dims = tuple([b if not isinstance(a, int) else a for a, b in zip(fact.dims, written.dims, strict=True)])
+            dims: Dims = declared_fact.dims
+        elif len(fact.dims) == len(declared_fact.dims):
+            pairs = zip(fact.dims, declared_fact.dims, strict=True)
+            dims = tuple([inferred if isinstance(inferred, int) else written for inferred, written in pairs])
         else:
             return fact
         return Facts(fact.element, dims, fact.non_tensor_type, fact.data, fact.integers)

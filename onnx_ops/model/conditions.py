@@ -204,12 +204,12 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
                 stack.append(node.outputs[0])
 
 
-def reshape_entries(shape: Value, elements: Callable[[Value], Array | None]) -> list[Value | int]:
+def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the entries of a Reshape's shape: integers, and each operand of a Concat that is not constant.
 
     Args:
         shape: The shape.
-        elements: Returns the elements of a value that is the same for all inputs of the model.
+        read_static: Returns the elements of a value that is the same for all inputs of the model, otherwise None.
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
@@ -219,7 +219,7 @@ def reshape_entries(shape: Value, elements: Callable[[Value], Array | None]) -> 
             return []
         entries = read_elements(operand, MAX_AXES)
         if entries is None:
-            entries = elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+            entries = read_static(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
         parts += [operand] if entries is None else [int(entry) for entry in entries.flat]  # type: ignore[list-item]
     return parts
 

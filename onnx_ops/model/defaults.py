@@ -64,7 +64,7 @@ def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> 
 
 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
-    """Return the graph inputs that have an initializer, each with its graph."""
+    """Return the graph inputs with an initializer that can be replaced, each with its graph; see `defaults_aside`."""
     return [
         (graph, value)
         for graph in model_graphs(model)

@@ -170,8 +170,8 @@ class SlicingPass(ir.passes.InPlacePass):
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
         values: Mapping[ir.Value, ir.Value],
-        heirs: Sequence[ir.Node] | None = None,
-        place: ir.Node | None = None,
+        annotated: Sequence[ir.Node] | None = None,
+        position: ir.Node | None = None,
     ) -> None:
         """Replace nodes by others; the new values get the names, types, shapes and annotations of the old ones.
 
@@ -179,16 +179,16 @@ class SlicingPass(ir.passes.InPlacePass):
             old: The nodes to remove.
             new: The nodes to insert.
             values: The successor of each value of the old nodes that something reads.
-            heirs: The new nodes that get the annotations of the old ones; the last one if None.
-            place: The old node at which the new ones are inserted; the last one if None.
+            annotated: The new nodes that get the annotations of the old ones; the last one if None.
+            position: The old node at which the new ones are inserted; the last one if None.
         """
         for before, after in values.items():
             annotate_value(after, before)
             self.value_info.copy_entry(after, before)
-        annotate_nodes(new[-1:] if heirs is None else heirs, old)
-        read = [value for node in old for value in node.inputs]
-        self.edits.replace_nodes(place or old[-1], old, new, list(values), list(values.values()))
-        for value in read:
+        annotate_nodes(new[-1:] if annotated is None else annotated, old)
+        inputs = [value for node in old for value in node.inputs]
+        self.edits.replace_nodes(position or old[-1], old, new, list(values), list(values.values()))
+        for value in inputs:
             remove_unread(value)
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:

@@ -39,18 +39,13 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     nodes = list(every_node(model))
     for i, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = i
+        node.meta[_NUMBER] = i  # copied into the copy, so that its nodes can be matched with those of the model
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
     marked = [node for node, _ in every_node(probe) if MARK in node.meta]
-    if marked:  # what the file says of sizes may follow from them
-        for node, _ in every_node(probe):
-            for output in node.outputs:
-                output.shape = None
-        for graph in model_graphs(probe):
-            for value in () if graph is probe.graph else graph.inputs:
-                value.shape = None
+    if marked:  # the declared shapes of other values may follow from one reading of a contested node
+        _remove_declared_shapes(probe)
     for node in marked:
         node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
@@ -59,6 +54,14 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
         inline_functions(probe)
     copies = [(nodes[copy.meta[_NUMBER]][0], copy) for copy in all_nodes(probe.graph) if _NUMBER in copy.meta]
     return probe, copies
+
+
+def _remove_declared_shapes(model: ir.Model) -> None:
+    """Remove the shapes of all values but the inputs and initializers of the main graph."""
+    computed = [output for node, _ in every_node(model) for output in node.outputs]
+    inputs_of_bodies = [value for graph in model_graphs(model) if graph is not model.graph for value in graph.inputs]
+    for value in (*computed, *inputs_of_bodies):
+        value.shape = None
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:

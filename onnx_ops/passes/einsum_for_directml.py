@@ -55,7 +55,7 @@ class EinsumForDirectMLPass(NodePass):
         Raises:
             Skip: A label occurs twice in a tensor, or a size is not known.
         """
-        left, right, kept = einsum_terms(node)
+        left, right, output_labels = einsum_terms(node)
         first, second = node.inputs
         assert first is not None
         assert second is not None
@@ -63,22 +63,28 @@ class EinsumForDirectMLPass(NodePass):
             raise Skip("a label occurs twice in a tensor")
         sizes = dict(zip(left + right, (*self._known(first), *self._known(second)), strict=True))
         nodes: list[ir.Node] = []
-        first, left = _sum_out(nodes, first, left, right + kept, opset)
-        second, right = _sum_out(nodes, second, right, left + kept, opset)
+        first, left = _sum_out(nodes, first, left, right + output_labels, opset)
+        second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
+            # Only labels of the left operand may stay axes of their own below, so it becomes the one with more of them.
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
-        summed = "".join(label for label in shared if label not in kept)
-        batch = [label for label in shared if label in kept]
-        own, other = ("".join(label for label in term if label not in shared) for term in (left, right))
-        rows = [own] if len(batch) + len(own) + 1 > MAX_MATMUL_AXES or not own else list(own)
-        stack = ["".join(batch)] if len(batch) + len(rows) + 1 > MAX_MATMUL_AXES else batch
+        summed = "".join(label for label in shared if label not in output_labels)
+        batch = [label for label in shared if label in output_labels]
+        left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
+        # Axes are joined only if a MatMul would have too many, because a Reshape needs to know their sizes.
+        row_groups = list(left_only) or [""]
+        if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
+            row_groups = [left_only]
+        batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
+        # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
+        padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         operands = [
-            _arrange(nodes, first, left, [*stack, *rows, summed], sizes),
-            _arrange(nodes, second, right, [*stack, *[""] * (len(rows) - 1 if stack else 0), summed, other], sizes),
+            _arrange(nodes, first, left, [*batch_groups, *row_groups, summed], sizes),
+            _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*stack, *rows, other], kept, sizes)
+        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes)
         return nodes
 
     def _known(self, value: ir.Value) -> Sequence[int | None]:

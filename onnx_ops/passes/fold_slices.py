@@ -246,26 +246,26 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 
-def _is_exact(node: ir.Node, data: Collection[str] = _EXACT) -> bool:
-    """Return whether every engine computes a node alike, by operators that lead to it from constants and shapes.
+def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
+    """Return whether every engine computes the same result of a node from constants and shapes.
 
     Args:
         node: The node.
-        data: The operators allowed on the way of its data; parameters are integers.
+        data_operators: The operators that may compute its data. Its parameters need one of `_EXACT`.
     """
-    waiting: list[tuple[ir.Node, Collection[str]]] = [(node, data)]
+    waiting = [(node, True)]
     seen: set[tuple[ir.Node, bool]] = set()
     while waiting:
-        here, allowed = waiting.pop()
-        if (here, allowed is data) in seen:
+        current, is_data = waiting.pop()
+        if (current, is_data) in seen:
             continue
-        seen.add((here, allowed is data))
-        if not is_standard(here, *allowed):
+        seen.add((current, is_data))
+        if not is_standard(current, *(data_operators if is_data else _EXACT)):
             return False
-        if here.op_type not in ("Shape", "Size"):
-            joins = here.op_type == "Concat"
-            for i, value in enumerate(here.inputs):
-                producer = None if value is None else value.producer()
-                if producer is not None:
-                    waiting.append((producer, allowed if i == 0 or joins else _EXACT))
+        if current.op_type in ("Shape", "Size"):
+            continue  # the elements of their input do not matter
+        for i, value in enumerate(current.inputs):
+            producer = None if value is None else value.producer()
+            if producer is not None:
+                waiting.append((producer, is_data and (i == 0 or current.op_type == "Concat")))
     return True

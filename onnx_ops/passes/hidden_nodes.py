@@ -206,7 +206,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
 
 def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
     """Return whether a Flatten equals a Reshape whose two sizes are not 0, and at most one of them is unknown."""
-    if dims is None or 0 in dims:
+    if dims is None or 0 in dims:  # a Reshape copies the input's size for 0, and infers none for -1 beside it
         return False
     attribute = node.attributes.get("axis")
     axis = 1 if attribute is None else attribute.as_int()

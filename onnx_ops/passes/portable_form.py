@@ -107,7 +107,7 @@ class PortableSlicePass(PortablePass):
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
             return
         excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
-        if not excluded and _is_written(node, opset, entries):
+        if not excluded and _lists_exactly(node, opset, entries):
             return
         if excluded:
             new = self._build_without(excluded, data, entries, opset, node.outputs[0])
@@ -221,7 +221,7 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return a slice that every engine reads alike, for a backward one to the greatest integer.
+    """Replace the end of a backward slice that engines read differently. Return any other slice as it is.
 
     Args:
         entry: The bounds of any axis.
@@ -248,7 +248,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
     return {axis: entry for axis, entry in normal.items() if not entry.is_whole(known.get(axis))}
 
 
-def _is_written(node: ir.Node, opset: int, entries: Entries) -> bool:
+def _lists_exactly(node: ir.Node, opset: int, entries: Entries) -> bool:
     """Return whether a Slice lists exactly these bounds, as int64."""
     starts, ends, steps = zip(*entries.values(), strict=True)
     if opset < SLICE_INPUTS_OPSET:

@@ -41,7 +41,7 @@ class RemoveIdentitySlicesPass(NodePass):
         if node.op_type == "Split":
             if len(node.outputs) != 1:
                 return
-            read_exact_split(node, opset, self.sizes(data))
+            read_exact_split(node, opset, self.sizes(data))  # raises if its one part may differ from the whole
         else:
             try:
                 entries = read_slice(node, opset, self.sizes(data))

@@ -144,7 +144,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
     unequal = tuple(_find_unequal_branches(model, analysis.value_info))
-    if unequal:
+    if unequal:  # a change anywhere may let onnx infer both branches, and refuse the model
         contested = (*_list_contested(analysis), *unequal)
         return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}

@@ -73,18 +73,18 @@ class SliceChain:
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def views(self) -> tuple[list[int], list[int]]:
-        """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze adds to the output after it.
+        """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze then adds to the output.
 
-        An axis of exactly one element that is dropped next to a new one takes the place of that.
+        A dropped axis of exactly one element replaces a new axis at the same position: neither node needs to list it.
         """
         axes = list(self.axes)
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
         for axis in list(dropped):
-            at = next((i for i, other in enumerate(axes) if other > axis), len(axes))
-            while at and axes[at - 1] == NEW:
-                at -= 1
-            if self.kept_size(axis) == 1 and at < len(axes) and axes[at] == NEW:
-                axes[at] = axis
+            position = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
+            while position and axes[position - 1] == NEW:
+                position -= 1  # to the first of the new axes before the next axis that is kept
+            if self.kept_size(axis) == 1 and position < len(axes) and axes[position] == NEW:
+                axes[position] = axis
                 dropped.remove(axis)
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 

@@ -125,14 +125,14 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     return [whole, *others]
 
 
-def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: int) -> bool:
-    """Return whether saving operators is worth the copy of `gap` elements of an axis that nothing reads."""
-    others = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
-    sizes = [size for size in others if size is not None]
+def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
+    """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads."""
+    other_sizes = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
+    sizes = [size for size in other_sizes if size is not None]
     dtype = value_info.dtype(data)
-    if dtype is None or len(sizes) < len(others) or dtype == ir.DataType.STRING:
+    if dtype is None or len(sizes) < len(other_sizes) or dtype == ir.DataType.STRING:
         return False
-    return gap * prod(sizes) * dtype.itemsize <= _MAX_GAP_BYTES * saved
+    return gap * prod(sizes) * dtype.itemsize <= _MAX_GAP_BYTES * saved_nodes
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:

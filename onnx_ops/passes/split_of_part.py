@@ -100,7 +100,7 @@ class SplitOfPartPass(SlicingPass):
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
-        self.replace_nodes([outer, *merged], new, successors, place=outer)
+        self.replace_nodes([outer, *merged], new, successors, position=outer)
         for split in merged:
             self.report_change(split, "Split")
 

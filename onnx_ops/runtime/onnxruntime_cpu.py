@@ -36,7 +36,9 @@ def version() -> str:
 
 
 def side(level: str = "none") -> Side:
-    """Return the engine with a level of graph optimisation; its EliminateSlice drops steps.
+    """Return the engine with a level of graph optimisation.
+
+    By default no graph is optimised, because onnxruntime's EliminateSlice drops steps.
 
     Raises:
         MissingExtra: onnxruntime is not installed.

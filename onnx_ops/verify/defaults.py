@@ -124,6 +124,7 @@ def _other_values(value: ir.Value) -> list[Array]:
         return _other_integers(default, tensor.dtype)
     random = np.random.default_rng(0)
     wide = default.astype(np.complex128 if default.dtype.kind == "c" else np.float64)
+    # A factor below 1 keeps the largest elements in the range of their type, and a summand changes zeros.
     moved = wide * random.uniform(0.5, 0.9, default.shape) + random.uniform(0.5, 1.5, default.shape)
     return [moved.astype(default.dtype)]
 

@@ -46,10 +46,10 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """
     changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
     makers = {output: node.name for node in proto.graph.node for output in node.output if output}
-    read = {node.name: [makers[name] for name in node.input if name in makers] for node in proto.graph.node}
+    sources = {node.name: [makers[name] for name in node.input if name in makers] for node in proto.graph.node}
 
     def explain(finding: Finding) -> Finding:
-        nodes = [finding.node, *(read.get(finding.node, ()) if finding.kind == "different" else ())]
+        nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
         causes = [
             (change, defect)
             for change in (changes[name] for name in dict.fromkeys(nodes) if name in changes)

@@ -69,7 +69,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, by
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return the file of a run that this worker does not see, in a sentence, or an empty string.
+    """Return why this worker cannot take part in a run: it does not see the results or the model. Empty if it can.
 
     Args:
         root: The folder or URL of the results.

@@ -80,7 +80,7 @@ def say(message: str, program: str = "sliceport") -> None:
 
 
 @contextmanager
-def streams(*, loud: bool) -> Iterator[None]:
+def prepared_streams(*, loud: bool) -> Iterator[None]:
     """Prepare the streams for any text, and discard logs and warnings unless `loud`."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_words(words: list[str], *, is_supervised: bool) -> int:
     """Run the words of a command line and return the exit code; `sliceport.cli.work.run` says who does the work."""
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
-    with console.streams(loud=loud), command_line_spelling():
+    with console.prepared_streams(loud=loud), command_line_spelling():
         try:
             return _run(words, is_supervised=is_supervised)
         except console.PipeClosed:

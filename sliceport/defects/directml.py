@@ -29,8 +29,8 @@ class DirectMLCase:
     ) -> DirectMLCase:
         """Return a case by names: an operator with the fields of its struct, and sizes and strides of its tensors."""
         kinds: dict[str, Any] = {"SLICE1": Slice1, "ELEMENT_WISE_IDENTITY": ElementWiseIdentity}
-        described = [BufferTensor.of(DataType[data_type], *tensor) for tensor in tensors]
-        return cls(kinds[operator](*described, **fields), bits)
+        buffers = [BufferTensor.of(DataType[data_type], *tensor) for tensor in tensors]
+        return cls(kinds[operator](*buffers, **fields), bits)
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as JSON values; see `Case`."""

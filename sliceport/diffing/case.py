@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 _CHUNK_BYTES = 2**28
+"""The size of all values that one run should return, which stay in memory together."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
+"""Numbers of values: of the first run, before their sizes are known, and the largest of any run."""
 NOT_RUN = Failure("values", "", "")
 
 
@@ -152,11 +154,11 @@ def compute_all(
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
-    given, size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    computed, size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
         chunk, later = names[:size], names[size:]
-        values = compute(graph, side, given, chunk)
+        values = compute(graph, side, computed, chunk)
         if values is None and len(chunk) > 1:  # one of them cannot be an output, or its node fails
             size = max(1, len(chunk) // 4)
             continue
@@ -165,11 +167,11 @@ def compute_all(
             names = _without_dependents(graph, names, chunk[0])
             continue
         yield from values.items()
-        given |= values
-        read = find_boundary(graph, find_ancestors(graph, names, given))
-        given = {name: array for name, array in given.items() if name in read}
-        used = sum(array.nbytes for array in values.values())
-        size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(used, 1)))
+        computed |= values
+        still_read = find_boundary(graph, find_ancestors(graph, names, computed))
+        computed = {name: array for name, array in computed.items() if name in still_read}
+        byte_count = sum(array.nbytes for array in values.values())
+        size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
 
 
 def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[str]:

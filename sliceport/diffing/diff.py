@@ -167,17 +167,25 @@ def _read_engines(
 
 
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
-    """Return the names in the first model of inputs and outputs of the second: the same, or those in the same place.
+    """Map each input and output of the second model to a name of the first model.
+
+    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
+    likewise. The first model may have more inputs.
 
     Raises:
         UsageError: The models have different inputs, or different numbers of outputs.
     """
     names: dict[str, str] = {}
-    for kind, ours, theirs in (("inputs", first.inputs, second.inputs), ("outputs", first.outputs, second.outputs)):
-        if len(ours) != len(theirs) and (kind == "outputs" or not set(theirs) <= set(ours)):
-            raise UsageError(f"the models have different {kind}: {', '.join(ours)} and {', '.join(theirs)}.")
-        has_same = set(theirs) <= set(ours)
-        names |= dict(zip(theirs, theirs if has_same else ours, strict=False))
+    for kind, first_names, second_names in (
+        ("inputs", first.inputs, second.inputs),
+        ("outputs", first.outputs, second.outputs),
+    ):
+        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
+            raise UsageError(
+                f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
+            )
+        has_same = set(second_names) <= set(first_names)
+        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
     return names
 
 
@@ -229,20 +237,24 @@ class _Comparison:
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare with the recorded outputs of each data set in a folder, until the outputs differ."""
-        for data in sorted(folder.glob("test_data_set_*")) or [folder]:
+        for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:
             inputs, expected = (
-                {name: self.first.read_value(data / f"{kind}_{i}", name) for i, name in enumerate(names)}
+                {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
                 for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
             )
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
-                computed = replace(run, expected=self._run_first(inputs))
-                if self._compare(replace(run, got=computed.expected)).is_equal:
-                    return self._explain(report, computed)
-                note = f"no node is searched, as {self.good} does not compute the recorded outputs"
-                return replace(report, notes=(note,))
+                return self._explain_recorded(report, run)
         return report
+
+    def _explain_recorded(self, report: DiffReport, run: _Run) -> DiffReport:
+        """Add the cause of a difference from recorded outputs, if the good engine computes these outputs."""
+        computed = self._run_first(run.inputs)
+        if self._compare(replace(run, got=computed)).is_equal:
+            return self._explain(report, replace(run, expected=computed))
+        note = f"no node is searched, as {self.good} does not compute the recorded outputs"
+        return replace(report, notes=(note,))
 
     def _run_both(self, given: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
         """Run both sides on the first inputs that the good side runs on, or else those of the first attempt.

@@ -23,7 +23,7 @@ _BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0
 """The exclusive upper bound of random integers by attempt, None for that of the input; and the least integer."""
 _MAX_RANDOM = 2**26
 _BYTE = 8
-_OF_NUMPY = 1
+_BUILT_IN = 1
 """The value of `isbuiltin` for NumPy's own types."""
 _MAX_SPAN = 2**58
 """The largest product of the sizes other than 0 that NumPy takes."""
@@ -105,22 +105,32 @@ def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int,
     return tuple(sizes)
 
 
+def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
+    """Return the array of an input with elements of `dtype`, or raise a UsageError.
+
+    NumPy loads types that it lacks, such as bfloat16, as raw bytes. Unsigned integers of the same size are accepted as
+    the bits of such types, too.
+    """
+    is_text = dtype == np.dtype(object)
+    if is_text and array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.dtype == dtype and not (is_text and any(not isinstance(text, str) for text in array.flat)):
+        return array
+    has_raw_bits = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
+    if not has_raw_bits or dtype.isbuiltin == _BUILT_IN:
+        elements = "text" if is_text else f"{dtype} elements"
+        raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
+    if not _are_elements(array, dtype):
+        raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not elements.")
+    return array.view(dtype)
+
+
 def _fit_given_array(model_input: DeclaredInput, array: Array) -> Array:
     """Return a given array in the element type of an input, or raise a UsageError if type or shape differ."""
     name, dtype, dims = model_input.name, model_input.dtype, model_input.dims
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    is_text = dtype == np.dtype(object)
-    if is_text and array.dtype.kind == "U":
-        array = array.astype(object)
-    has_bad_text = is_text and not all(isinstance(each, str) for each in array.flat)
-    if dtype is not None and (array.dtype != dtype or has_bad_text):
-        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
-        if not is_raw or dtype.isbuiltin == _OF_NUMPY:
-            elements = "text" if is_text else f"{dtype} elements"
-            raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
-        if not _are_elements(array, dtype):
-            raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not elements.")
-        array = array.view(dtype)  # NumPy loads types that it lacks, such as bfloat16, as raw bytes
+    if dtype is not None:
+        array = _fit_elements(name, dtype, array)
     if dims is not None:
         pairs = zip(dims, array.shape, strict=False)
         if len(dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in pairs):

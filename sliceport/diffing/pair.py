@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,6 +78,24 @@ class Located(NamedTuple):
     case: Case
     expected: Mapping[str, Value]
     right: Case
+
+
+class _Candidate(NamedTuple):
+    """A part of the second model that may be wrong.
+
+    Attributes:
+        output: The value that the part computes.
+        counterpart: The value of the first model that `output` should equal.
+        nodes: The numbers of its nodes in the second model.
+        first_nodes: The numbers of the nodes that compute `counterpart` in the first model.
+        inputs: The values that the part reads, each with the first model's name for it.
+    """
+
+    output: str
+    counterpart: str
+    nodes: Sequence[int]
+    first_nodes: Sequence[int]
+    inputs: Mapping[str, str]
 
 
 class Pair:
@@ -195,35 +213,50 @@ class Pair:
             outputs: The names of the outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
-        outputs = [name for name in outputs if name not in self._equal]
+        candidates = list(self._list_candidates([name for name in outputs if name not in self._equal]))
+        needed: set[str] = set()
+        for candidate in candidates:
+            needed |= {candidate.counterpart, *candidate.inputs.values()}
+            needed |= find_boundary(self._first, candidate.first_nodes)
+        arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
+        for candidate in candidates:
+            located = self._test(candidate, arrays, tolerance)
+            if located is not None:
+                name = candidate.output
+                self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+                return self._enter(located, tolerance)
+        return None
+
+    def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
+        """Yield the parts to test, the smallest first: up to different values, then up to the outputs.
+
+        A part begins at close values. The last ones begin at equal values, because close values may add up to a
+        difference.
+        """
         path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
         written = [name for number in path for name in self._second.nodes[number].writes]
-        names = [name for name in written if name in self._different]
-        targets = [(name, self._different[name], self._close) for name in names[:_MAX_CANDIDATES]]
-        targets += [(n, self._names.get(n, n), known) for known in (self._close, self._equal) for n in outputs]
-        cuts = [
-            (name, counterpart, known, find_ancestors(self._second, [name], known))
-            for name, counterpart, known in targets
+        different = [name for name in written if name in self._different][:_MAX_CANDIDATES]
+        targets = [(name, self._different[name], self._close) for name in different]
+        targets += [
+            (name, self._names.get(name, name), matched) for matched in (self._close, self._equal) for name in outputs
         ]
-        origins = [find_ancestors(self._first, [counterpart], set(known.values())) for _, counterpart, known, _ in cuts]
-        needed = {counterpart for _, counterpart, _ in targets}
-        for (_, _, known, numbers), origin in zip(cuts, origins, strict=True):
-            needed |= {known.get(name, name) for name in find_boundary(self._second, numbers)}
-            needed |= find_boundary(self._first, origin)
-        arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
-        for (name, counterpart, known, numbers), origin in zip(cuts, origins, strict=True):
-            boundary = {each: known.get(each, each) for each in find_boundary(self._second, numbers)}
-            given = {each: arrays[other] for each, other in boundary.items() if other in arrays}
-            case = make_case(self._second, numbers, [name], given)
-            right = make_case(self._first, origin, [counterpart], arrays)
-            if not numbers or case is None or right is None or counterpart not in arrays:
-                continue
-            case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
-            failure = self._failure_of(case, expected, tolerance)
-            if failure is not None:
-                self._close[name] = self._equal[name] = self._different.pop(name, counterpart)
-                return self._enter(Located(replace(case, failure=failure), {name: expected}, right), tolerance)
-        return None
+        for name, counterpart, matched in targets:
+            nodes = find_ancestors(self._second, [name], matched)
+            inputs = {value: matched.get(value, value) for value in find_boundary(self._second, nodes)}
+            first_nodes = find_ancestors(self._first, [counterpart], set(matched.values()))
+            yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
+
+    def _test(self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None) -> Located | None:
+        """Run a part on the arrays of the first model's values; return None if it computes the expected value."""
+        output, counterpart, nodes, first_nodes, inputs = candidate
+        given = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
+        case = make_case(self._second, nodes, [output], given)
+        right = make_case(self._first, first_nodes, [counterpart], arrays)
+        if not nodes or case is None or right is None or counterpart not in arrays:
+            return None
+        case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
+        failure = self._failure_of(case, expected, tolerance)
+        return None if failure is None else Located(replace(case, failure=failure), {output: expected}, right)
 
     def _failure_of(self, case: Case, expected: Array, tolerance: Tolerance | None) -> Failure | None:
         got = self._sides[1].try_run(case.model, case.inputs)
@@ -261,11 +294,11 @@ class Pair:
 def _match_body_names(first: Graph, second: Graph) -> dict[str, str] | None:
     """Return the names in the first body of inputs and outputs of the second; None if it has no such inputs."""
     names: dict[str, str] = {}
-    for ours, theirs in ((first.inputs, second.inputs), (first.outputs, second.outputs)):
-        has_same = set(theirs) <= set(ours)
-        if not has_same and (len(theirs) > len(ours) or first.format != second.format):
+    for first_names, second_names in ((first.inputs, second.inputs), (first.outputs, second.outputs)):
+        has_same = set(second_names) <= set(first_names)
+        if not has_same and (len(second_names) > len(first_names) or first.format != second.format):
             return None
-        names |= dict(zip(theirs, theirs if has_same else ours, strict=False))
+        names |= dict(zip(second_names, second_names if has_same else first_names, strict=False))
     return names
 
 

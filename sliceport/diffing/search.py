@@ -102,6 +102,7 @@ class Search:
         assert best is not None
         rest = [i for i in best.numbers if i not in removed]
         written = {name for i in rest for name in self._graph.nodes[i].writes}
+        # A run may fail at nodes that no output needs, but outputs can only differ if nodes that are left write them.
         if not rest or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         given = self._compute_boundary(best, rest)

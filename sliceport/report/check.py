@@ -45,7 +45,10 @@ class Group:
 
     @property
     def effects(self) -> str:
-        """The behaviour of the engines, once for engines with the same; empty if a group of reports describes it."""
+        """The behaviour of the engines, with a list of those that behave alike.
+
+        It is empty if only reports support the entry, because a separate group of reports describes it.
+        """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
         names_by_behaviour: dict[str, list[str]] = {}
@@ -124,11 +127,11 @@ def summarize(result: Result) -> str:
     ]
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
-        known = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
-        counts.append(f"{known} of {_name_engines(result['engines'])}")
+        defect_count = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
+        counts.append(f"{defect_count} of {_name_engines(result['engines'])}")
     if result["reported_engines"]:
-        reported = sum(len(group.nodes) for group in groups if group.is_reported)
-        counts.append(f"{reported or 'nothing'} reported of {_name_engines(result['reported_engines'])}")
+        report_count = sum(len(group.nodes) for group in groups if group.is_reported)
+        counts.append(f"{report_count or 'nothing'} reported of {_name_engines(result['reported_engines'])}")
     return ", ".join(counts)
 
 

@@ -31,8 +31,9 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
     for row in cells:
         for i, group in enumerate(_group_by_line(widths, columns)):
             line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
-            if i == 0 or line:
+            if i == 0 or line:  # a row without text in its last columns needs no further lines
                 line = "  " * min(i, 1) + line
+                # The rule below the title is cut off at the edge of the terminal, and not wrapped.
                 lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
 

@@ -27,7 +27,7 @@ if sys.platform == "win32":
     import time
 
     def _acquire(file: IO[bytes]) -> None:
-        while True:
+        while True:  # LK_LOCK, which waits, gives up after 10 attempts
             try:
                 file.seek(0)
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

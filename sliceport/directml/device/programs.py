@@ -15,11 +15,11 @@ def source(name: str) -> Path:
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
-def run(words: Sequence[str], name: str, folder: Path | None = None, timeout: float | None = None) -> str:
+def run(command: Sequence[str], name: str, folder: Path | None = None, timeout: float | None = None) -> str:
     """Run a program to its end and return its standard output.
 
     Args:
-        words: The command.
+        command: The program and its arguments.
         name: Name of the program in messages.
         folder: Its working directory.
         timeout: Time limit in seconds.
@@ -28,8 +28,8 @@ def run(words: Sequence[str], name: str, folder: Path | None = None, timeout: fl
         DeviceError: The program cannot be started, fails, or does not end in time.
     """
     try:
-        done = subprocess.run(  # noqa: S603 - fixed programs, no shell
-            words,
+        completed = subprocess.run(  # noqa: S603 - fixed programs, no shell
+            command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -42,7 +42,7 @@ def run(words: Sequence[str], name: str, folder: Path | None = None, timeout: fl
         raise DeviceError(f"{name} did not end within {timeout:g} s.") from None
     except OSError as error:
         raise DeviceError(f"{name} cannot be started ({error.strerror}).") from None
-    if done.returncode:
-        last = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise DeviceError(f"{name} failed with exit code {done.returncode} ({last}).")
-    return done.stdout
+    if completed.returncode:
+        last_output = " ".join((completed.stderr or completed.stdout).split())[-300:]
+        raise DeviceError(f"{name} failed with exit code {completed.returncode} ({last_output}).")
+    return completed.stdout

@@ -50,6 +50,8 @@ _FEATURES: dict[int, dict[int, int]] = {
 _PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
 """Sizes in bytes of adapter properties by DXCoreAdapterProperty; the others have 8."""
 _MASK = 0xFFFFFFFF
+_RELEASE, _CHECK_FEATURE_SUPPORT, _CREATE_OPERATOR = 2, 7, 8
+"""Places in the tables of methods: of any IUnknown, and of IDMLDevice, after the methods of IUnknown and IDMLObject."""
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 """A COM method. Arguments that the real method lacks hold what the registers held."""
@@ -143,9 +145,9 @@ class Validator:
         """
         operator = ctypes.c_void_p()
         types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = _call_method(self._device, 8, types, address, _IDML_OPERATOR, ctypes.byref(operator))
+        hresult = _call_method(self._device, _CREATE_OPERATOR, types, address, _IDML_OPERATOR, ctypes.byref(operator))
         if operator.value is not None:
-            _call_method(operator.value, 2, ())  # IUnknown::Release
+            _call_method(operator.value, _RELEASE, ())
         return hresult & _MASK
 
     def feature_level(self) -> int:
@@ -154,7 +156,9 @@ class Validator:
         query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
         level = ctypes.c_int32()
         types = (ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
-        hresult = _call_method(self._device, 7, types, 1, 16, ctypes.byref(query), 4, ctypes.byref(level))
+        hresult = _call_method(
+            self._device, _CHECK_FEATURE_SUPPORT, types, 1, 16, ctypes.byref(query), 4, ctypes.byref(level)
+        )
         if hresult:
             raise OSError(f"CheckFeatureSupport failed with 0x{hresult & _MASK:08x}")
         return level.value

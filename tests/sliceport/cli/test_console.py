@@ -369,7 +369,7 @@ class TestProgress:
         terminal = self.Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(console, "_PATIENCE", 0.01)
-        with console.streams(loud=False), console.showing_progress():
+        with console.prepared_streams(loud=False), console.showing_progress():
             progress.say("thinking of m.onnx")
             assert terminal.was_shown.wait(60)
             console.say("a message")
