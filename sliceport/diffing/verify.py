@@ -7,9 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs, tolerance_of
+from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import ModelToRun
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.side import RunFailed, Side
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _SEEDS = 3
-_REPEATS = 5
 _SMALL_PRIMES = 3, 5
 
 
@@ -199,7 +196,6 @@ class Verifier:
         for run in runs:
             if differences:
                 break
-            is_steady = True
             for trial in trials:
                 if trial.place in untried:
                     continue
@@ -213,9 +209,6 @@ class Verifier:
                     if not run.is_repeat:
                         raise
                     self.notes.append(str(error))  # some engines read wild memory at some sizes
-                    is_steady = False
-            if not is_steady:
-                differences.clear()  # whichever trial found them
         notes = tuple(dict.fromkeys(self.notes))
         if len(untried) == len(trials):
             raise NotVerified("; ".join(notes))
@@ -266,15 +259,7 @@ class Verifier:
             elif output.status == "close" and trial.before is not None:  # one engine on both sides should not round
                 how = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
                 self.notes.append(f"output {output.name!r} differs {place} {how}.")
-        is_empty = any(array.size == 0 for array in run.inputs.values())
-        if (
-            run.is_repeat
-            and is_empty
-            and all(_may_be_unwritten(got[d.output], expected[d.output]) for d in differences)
-        ):
-            if differences:  # engines leave values unwritten if an input is empty, in the model before, too
-                raise NotVerified(f"{place} the models return other values, which an engine may not have written.")
-        elif differences:
+        if differences:
             self._check_repeats(trial, run, expected, place)
         return differences
 
@@ -286,34 +271,22 @@ class Verifier:
 
     def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], place: str) -> None:
         """Raise NotVerified if the model before computes something else now."""
-        unsteady: list[str] = []
-        if run.is_repeat:  # values that were never written also differ between two ways to run the model
-            tolerances = {name: tolerance_of(value) for name, value in run.outputs.items()}
-            likely = compare_outputs(expected, run.outputs, tolerances)
-            unsteady += [output.name for output in likely if output.status == "different"]
-        # Memory that was never written may hold the same values again, so it takes several runs to tell.
-        for _ in range(0 if unsteady else _REPEATS):
-            say("running the model before once more")
-            try:
-                repeated = compute(trial.before or self.reference, self.before, run.inputs)
-            except RunFailed as failed:
-                raise NotVerified(f"{place} the model before runs once, and then it does not ({failed}).") from None
-            outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
-            unsteady += [output.name for output in outputs if output.status == "different"]
-            if unsteady:
-                break
+        say("running the model before once more")
+        try:
+            repeated = compute(trial.before or self.reference, self.before, run.inputs)
+        except RunFailed as failed:
+            raise NotVerified(f"{place} the model before runs once, and then it does not ({failed}).") from None
+        unsteady = [
+            output.name
+            for output in compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
+            if output.status == "different"
+        ]
         if unsteady:
             raise NotVerified(f"{place} the model before computes other values each time for {list_names(unsteady)}.")
 
     def _name_after(self, name: str) -> str:
         """Return the name of an input in the model after."""
         return next((other for other in self.after.inputs if self.names.get(other, other) == name), name)
-
-
-def _may_be_unwritten(left: Value, right: Value) -> bool:
-    """Return whether the values are floats of one shape; engines compute shapes and indices right for empty inputs."""
-    arrays = [value for value in (left, right) if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
-    return len(arrays) == 2 and arrays[0].shape == arrays[1].shape
 
 
 class _NotComparedError(Exception):
