@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import (
-    add_feature_level,
-    add_inputs,
-    format_descriptions,
-    parse_names,
-    run_options,
-)
+from sliceport.commands.options import add_feature_level, add_inputs, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 
 if TYPE_CHECKING:

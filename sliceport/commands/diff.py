@@ -8,13 +8,7 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import (
-    add_inputs,
-    format_descriptions,
-    parse_open_shapes,
-    parse_seconds,
-    run_options,
-)
+from sliceport.commands.options import add_inputs, format_descriptions, parse_open_shapes, parse_seconds, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError

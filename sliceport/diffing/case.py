@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sliceport import progress
-from sliceport.diffing.difference import (
-    EXACT,
-    Failure,
-    OutputDiff,
-    Tolerance,
-    compare_outputs,
-)
+from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import (
-    Engine,
-    ModelEngine,
-    NodeEngine,
-    OperatorEngine,
-    OperatorValidator,
-    runs_format,
-)
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, runs_format
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
