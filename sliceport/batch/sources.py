@@ -87,7 +87,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def is_in_shard(name: str, number: int, count: int) -> bool:
-    """Return whether a model is in shard `number` of `count`. A hash of its name decides, so new models move no other."""
+    """Return whether a model is in shard `number` of `count`, by a hash of its name, so that new ones move no other."""
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
 

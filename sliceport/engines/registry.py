@@ -25,7 +25,7 @@ def engines() -> dict[str, Engine]:
 
 
 def complain(engine: object) -> str:
-    """Return why an object is not an engine, as the end of a sentence, or an empty string."""
+    """Return the end of a sentence that says why an object is not an engine, or an empty string."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""
     return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"
