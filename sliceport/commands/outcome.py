@@ -56,7 +56,7 @@ def finding(
 
 
 def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding]:
-    """Return a finding once for each defect that explains it, or unchanged if there is none."""
+    """Return a finding once for each defect that explains it, or unchanged without defects."""
     return [{**finding, "defect": defect} for defect in defects] or [finding]
 
 

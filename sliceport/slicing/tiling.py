@@ -23,7 +23,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
     """
-    # A chain is a sequence of runs from 0 on, each of which starts where the one before it stops.
+    # A chain is a sequence of runs from 0 on. Each run starts where the one before it stops.
     # chain_length: the number of runs in the longest chain to each index.
     # chains_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
     chain_length = {0: 0}
