@@ -69,6 +69,8 @@ def host_command() -> list[str]:
 
 def validator_folder() -> Path:
     """Return the folder of the library that validates operators in a process of this machine."""
+    if sys.platform == "win32":
+        return folder()
     return user_cache() / f"{_PREFIX}-validator-{FOR_LINUX.sha256[:12]}"
 
 
@@ -83,6 +85,8 @@ def install_validator(say: Progress = print) -> Path:
     Raises:
         DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
     """
+    if sys.platform == "win32":
+        return install(say)
     lacking = validator.missing()
     return _install("DirectML's validator", validator_folder(), lacking, lambda scratch: _build_validator(scratch, say))
 
@@ -131,7 +135,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
 
 def uninstall() -> bool:
     """Remove all installations, and return whether there was one."""
-    folders = [*other_folders(), *filter(Path.is_dir, (folder(), validator_folder()))]
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]
     for installation in folders:
         shutil.rmtree(installation)
     return bool(folders)
