@@ -69,6 +69,8 @@ def host_command() -> list[str]:
 
 def validator_folder() -> Path:
     """Return the folder of the library that validates operators in a process of this machine."""
+    if sys.platform == "win32":
+        return folder()
     return user_cache() / f"{_PREFIX}-validator-{FOR_LINUX.sha256[:12]}"
 
 
@@ -83,6 +85,8 @@ def install_validator(say: Progress = print) -> Path:
     Raises:
         DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
     """
+    if sys.platform == "win32":
+        return install(say)
     lacking = validator.missing()
     return _install("DirectML's validator", validator_folder(), lacking, lambda scratch: _build_validator(scratch, say))
 
@@ -131,7 +135,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
 
 def uninstall() -> bool:
     """Remove all installations, and return whether there was one."""
-    folders = [*other_folders(), *(each for each in (folder(), validator_folder()) if each.is_dir())]
+    folders = [*other_folders(), *(each for each in {folder(), validator_folder()} if each.is_dir())]
     for each in folders:
         shutil.rmtree(each)
     return bool(folders)

@@ -1,8 +1,9 @@
 """IDMLDevice::CreateOperator of DirectML's own library, in this process: no GPU, no Wine, no display.
 
-The wheel of torch-directml has DirectML for Linux, `libdirectml.so`, and empty stand-ins of the two libraries that it
-links to. COM objects written with ctypes take the place of a DXCore factory, an adapter and an ID3D12Device. They are
-enough to create operators, which validates their descriptors, and not to compile them.
+On Windows DirectML.dll creates the operators. On Linux the wheel of torch-directml has `libdirectml.so`, and empty
+stand-ins of the two libraries that it links to. COM objects written with ctypes take the place of a DXCore factory, an
+adapter and an ID3D12Device. They are enough to create operators, which validates their descriptors, and not to compile
+them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.directml.abi import to_native
+from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory
+from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import FOR_LINUX
 from sliceport.directml.feature_levels import FeatureLevel
@@ -27,8 +30,6 @@ from sliceport.sandbox import supervisor
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9
-_IDML_DEVICE = uuid.UUID("6dbd6437-96fd-423f-a98c-ae5e7c2a573f").bytes_le
-_IDML_OPERATOR = uuid.UUID("26caae7a-3081-4633-9581-226fbe57695d").bytes_le
 _OBJECT_IDS = frozenset(
     uuid.UUID(text).bytes_le
     for text in (
@@ -50,8 +51,6 @@ _FEATURES: dict[int, dict[int, int]] = {
 _PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
 """Sizes in bytes of adapter properties by DXCoreAdapterProperty; the others have 8."""
 _MASK = 0xFFFFFFFF
-_RELEASE, _CHECK_FEATURE_SUPPORT, _CREATE_OPERATOR = 2, 7, 8
-"""Places in the tables of methods: of any IUnknown, and of IDMLDevice, after the methods of IUnknown and IDMLObject."""
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 """A COM method. Arguments that the real method lacks hold what the registers held."""
@@ -60,6 +59,8 @@ _Method = Callable[[int, int, int, int], int]
 
 def missing() -> str | None:
     """Return what this machine lacks for the library, as part of a sentence, or None."""
+    if sys.platform == "win32":
+        return None
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return f"this machine is {sys.platform} on {platform.machine()}, and the library is for x86-64 Linux"
     if "CS_GNU_LIBC_VERSION" not in os.confstr_names:
@@ -106,11 +107,11 @@ def _feature_level(folder: Path) -> int:
 
 
 @functools.cache
-def _validator(folder: Path) -> Validator:
-    return Validator(folder)
+def _validator(folder: Path) -> OperatorFactory:
+    return Direct3DDevice(folder) if sys.platform == "win32" else Validator(folder)
 
 
-class Validator:
+class Validator(OperatorFactory):
     """A DirectML device that creates operators and cannot run them.
 
     Args:
@@ -129,39 +130,10 @@ class Validator:
         create = library.DMLCreateDevice1
         create.restype = ctypes.c_int32
         create.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = create(device.address, 0, FeatureLevel.V1_0, _IDML_DEVICE, ctypes.byref(created))
+        hresult = create(device.address, 0, FeatureLevel.V1_0, IDML_DEVICE, ctypes.byref(created))
         if hresult or created.value is None:
             raise OSError(f"DMLCreateDevice1 failed with 0x{hresult & _MASK:08x}")
-        self._device = created.value
-
-    def create_operator(self, address: int) -> int:
-        """Create and release an operator.
-
-        Args:
-            address: The address of a DML_OPERATOR_DESC.
-
-        Returns:
-            The HRESULT as an unsigned number, 0 for success.
-        """
-        operator = ctypes.c_void_p()
-        types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = _call_method(self._device, _CREATE_OPERATOR, types, address, _IDML_OPERATOR, ctypes.byref(operator))
-        if operator.value is not None:
-            _call_method(operator.value, _RELEASE, ())
-        return hresult & _MASK
-
-    def feature_level(self) -> int:
-        """Return the library's highest DML_FEATURE_LEVEL."""
-        levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
-        query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
-        level = ctypes.c_int32()
-        types = (ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
-        hresult = _call_method(
-            self._device, _CHECK_FEATURE_SUPPORT, types, 1, 16, ctypes.byref(query), 4, ctypes.byref(level)
-        )
-        if hresult:
-            raise OSError(f"CheckFeatureSupport failed with 0x{hresult & _MASK:08x}")
-        return level.value
+        super().__init__(ComObject(created.value))
 
     def _load(self, folder: Path) -> ctypes.CDLL:
         """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
@@ -253,13 +225,6 @@ def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int: 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
     ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)
     return 0
-
-
-def _call_method(this: int, slot: int, types: tuple[Any, ...], *args: Any) -> int:
-    """Call a COM method by its place in the table of methods, and return its HRESULT."""
-    table = ctypes.c_void_p.from_address(this).value or 0
-    address = ctypes.c_void_p.from_address(table + 8 * slot).value or 0
-    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)(this, *args))
 
 
 def _redirect(function: Any, replacement: Any) -> None:
