@@ -53,7 +53,7 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
     """Return a model with all its weights in it.
 
     Raises:
-        ModelError: They cannot be read, or are too many for one file.
+        ModelError: The weights cannot be read, or are too many for one message.
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
     try:
