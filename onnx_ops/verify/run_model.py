@@ -22,6 +22,7 @@ from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
+from sliceport.directml.device.windows import ADAPTER
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
@@ -69,13 +70,17 @@ def run_model(
         return run_on(dml, runnable.proto, arrays, expected, locates=against)
 
 
-def open_provider() -> device.Device:
+def open_provider(adapter: str | None = None) -> device.Device:
     """Open the device that whole models run on, which retries failed calls.
+
+    Args:
+        adapter: The number of the adapter on Windows; None for that of the environment.
 
     Raises:
         DeviceError: DirectML is not installed.
     """
-    return device.open(timeout=TIMEOUT, retries=True)
+    environment = None if adapter is None else {ADAPTER: adapter}
+    return device.open(timeout=TIMEOUT, retries=True, environment=environment)
 
 
 def run_on(

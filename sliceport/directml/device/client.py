@@ -70,11 +70,11 @@ class Device:
     @contextmanager
     def without_retries(self) -> Iterator[None]:
         """Send each request only once inside the `with` block."""
-        before, self.retries = self.retries, False
+        previous, self.retries = self.retries, False
         try:
             yield
         finally:
-            self.retries = before
+            self.retries = previous
 
     def __enter__(self) -> Device:
         return self
@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program: at once with `kill`, else by closing its input, which it waits for."""
+        """End the host program: with `kill` at once, else by closing its input, because it ends when the input does."""
         process, self._process = self._process, None
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -210,18 +210,18 @@ class Device:
             **options,
         }
         header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())])
-        results, at = [], 0
+        results, position = [], 0
         for output in header["outputs"]:
-            data = reply[at : at + output["size"]]
-            at += output["size"]
+            data = reply[position : position + output["size"]]
+            position += output["size"]
             results.append(decode(output["element"], output["shape"], data))
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
     def _ask(self, request: dict[str, Any], payload: Sequence[Buffer] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
-        A request stops being repeated when a failure occurs for the second time. A failure to create the device says
-        nothing about the request, and is transient on a busy machine, so it is always repeated on up to three hosts.
+        A failure that occurs twice is final. A failure to create the device is independent of the request and transient
+        on a busy machine, so such a request is always repeated on up to three hosts.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -232,9 +232,9 @@ class Device:
             try:
                 answer = self._ask_once(request, payload)
             except (CallFailed, HostDied) as error:
-                is_start = isinstance(error, CallFailed) and error.call in _STARTING
-                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_start)
-                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_start):
+                is_device_creation = isinstance(error, CallFailed) and error.call in _STARTING
+                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
+                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_device_creation):
                     raise
                 failures.append(str(error))
                 self.close()
@@ -262,7 +262,7 @@ class Device:
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
             ) from None
-        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame, so nobody can go on
+        except BaseException:  # such as Ctrl-C, which leaves the pipe in the middle of a frame
             self._end_host(kill=True)
             raise
         finally:
@@ -270,8 +270,8 @@ class Device:
         if self._memory is not None:
             os.ftruncate(self._memory, 0)
         if "error" in header:
-            failed = header["error"]
-            raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
+            failure = header["error"]
+            raise CallFailed(failure["call"], int(failure["hresult"], 16), failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -295,10 +295,10 @@ class Device:
 
 
 def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame and return the header and the payload of the answer.
+    """Send the parts of a frame, and return the header and the payload of the answer.
 
     Raises:
-        OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
+        OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
     """
     assert process.stdin is not None
     for part in parts:
@@ -334,5 +334,5 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
 
 
 def _describe(image: Image) -> dict[str, Any]:
-    """Return the header's description of an image that begins a payload."""
+    """Return the fields of a header that describe an image at the begin of the payload."""
     return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}
