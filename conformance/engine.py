@@ -26,7 +26,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent
 _OF_WORKER = "ml_dtypes>=0.5,<0.7"
-"""What the worker needs beside NumPy, which it brings: the type bfloat16."""
+"""The package that the worker needs for bfloat16; NumPy comes with it."""
 NAMES = tuple(sorted(file.stem for file in (ROOT / "engines").glob("*.py") if file.stem != "__init__"))
 
 

@@ -26,6 +26,8 @@ def open_engine() -> Run:
     kinds = {"float32": MNN.expr.float, "int32": MNN.expr.int, "uint8": MNN.expr.uint8}
 
     def make_value(array: Any) -> Any:
+        if array.dtype == np.int64:  # the least and the greatest integer stay what they are
+            array = array.clip(-(2**31), 2**31 - 1)
         array = np.ascontiguousarray(array.astype(_STORED.get(str(array.dtype), array.dtype)))
         value = MNN.expr.placeholder(list(array.shape), MNN.expr.NCHW, kinds[str(array.dtype)])
         if array.size:
@@ -45,6 +47,9 @@ def open_engine() -> Run:
             _tools.mnnconvert(["mnnconvert", *words])
             network = MNN.nn.load_module_from_file(file, list(inputs), names)
         results = network.forward([make_value(value) for value in inputs.values()])
-        return [read_value(result) for result in (results if isinstance(results, list | tuple) else [results])]
+        results = results if isinstance(results, list | tuple) else [results]
+        if len(results) != len(names):
+            raise RuntimeError(f"forward returns {len(results)} outputs")
+        return [read_value(result) for result in results]
 
     return run
