@@ -62,24 +62,14 @@ class Host:
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
-            self._recover()
+            # A failed run leaves its commands recorded, and maybe a lost device, so the next run creates another one.
+            if error.call != "CreateOperator":
+                self.__dict__.pop("_device", None)
             return _describe_failure(error.call, error.hresult, error.message), b""
         except MemoryError:
             return _describe_failure("new", _E_OUTOFMEMORY, "out of memory"), b""
         except (KeyError, ValueError, OSError) as error:
             return _describe_failure("request", _E_INVALIDARG, str(error)), b""
-
-    def _recover(self) -> None:
-        """Drop what a failed request has recorded; a lost device is created anew by the next request."""
-        device = self.__dict__.get("_device")
-        try:
-            if device is not None:
-                device.discard()
-        except CallFailed:
-            del self._device
-        else:
-            if device is not None and device.is_removed():
-                del self._device
 
     def _facts(self, _: dict[str, Any], __: bytes) -> Answer:
         facts = {
