@@ -122,10 +122,10 @@ class Validator(OperatorFactory):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._kept: list[Any] = []
+        self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(folder)
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
-        self._kept.append(device)
+        self._referenced.append(device)
         created = ctypes.c_void_p()
         create = library.DMLCreateDevice1
         create.restype = ctypes.c_int32
@@ -141,19 +141,19 @@ class Validator(OperatorFactory):
         The stand-ins have no DT_SONAME and are not where glibc searches, so each bears its bare name for the moment
         in which the library is loaded.
         """
-        renamed: list[tuple[_LinkMap, int]] = []
+        original_names: list[tuple[_LinkMap, int]] = []
         try:
             for name in _STAND_INS:
                 stand_in = ctypes.CDLL(str(folder / name))
-                link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle is the link_map
+                link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle points to the link_map
                 bare_name = ctypes.create_string_buffer(name.encode())
-                self._kept += [stand_in, bare_name]
-                renamed.append((link_map, link_map.l_name))
+                self._referenced += [stand_in, bare_name]
+                original_names.append((link_map, link_map.l_name))
                 link_map.l_name = ctypes.addressof(bare_name)
             library = ctypes.CDLL(str(folder / _LIBRARY))
         finally:
-            for link_map, before in renamed:
-                link_map.l_name = before
+            for link_map, original_name in original_names:
+                link_map.l_name = original_name
         _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
         return library
 
@@ -163,7 +163,7 @@ class Validator(OperatorFactory):
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
         factory = _ComObject(16, {4: lambda *args: _store(args[3], adapter)})  # GetAdapterByLuid
         function = _METHOD(lambda *args: _store(args[1], factory))
-        self._kept += [adapter, factory, function]
+        self._referenced += [adapter, factory, function]
         return function
 
 
@@ -178,14 +178,16 @@ class _ComObject:
 
     Args:
         size: Number of methods; those without a function return E_NOTIMPL.
-        methods: The functions by their places in the table of methods.
+        methods: The functions by their positions in the table of methods.
     """
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:
-        unknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}  # IUnknown's methods
-        all_methods = unknown | methods
+        of_iunknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
+        all_methods = of_iunknown | methods
         self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
-        self._table = (ctypes.c_void_p * size)(*(ctypes.cast(m, ctypes.c_void_p).value for m in self._methods))
+        self._table = (ctypes.c_void_p * size)(
+            *(ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)
+        )
         self._object = ctypes.c_void_p(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
 
@@ -196,6 +198,7 @@ class _ComObject:
 
 
 def _store(out: int, result: _ComObject) -> int:
+    """Return an object to C code through a pointer, with S_OK as the HRESULT."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0
 
@@ -206,14 +209,14 @@ def _return_1(*_: int) -> int:
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
     """Answer ID3D12Device::CheckFeatureSupport for a device that has every feature."""
-    nonzero = _FEATURES.get(feature & _MASK)
-    if nonzero is None:
+    words_by_index = _FEATURES.get(feature & _MASK)
+    if words_by_index is None:
         return _E_INVALIDARG
     words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
     if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields of the caller
         ctypes.memset(data, 0, size & _MASK)
-    for i in nonzero.keys() & range(len(words)):
-        words[i] = nonzero[i]
+    for i in words_by_index.keys() & range(len(words)):
+        words[i] = words_by_index[i]
     return 0
 
 
@@ -235,7 +238,7 @@ def _redirect(function: Any, replacement: Any) -> None:
     """
     if sys.platform == "win32":
         raise NotImplementedError
-    address, target = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (function, replacement))
+    address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))
     code = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, target; jmp rax
     page = address & -mmap.PAGESIZE
     length = address + len(code) - page
