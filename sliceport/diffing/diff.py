@@ -93,7 +93,7 @@ def diff(
     is_engine = (against or "").partition(":")[0] in model_engines()
     folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if folder is None:
-        shapes |= _choose_open_shapes(model, shapes, open_sizes)
+        shapes |= choose_open_shapes(model, shapes, open_sizes)
     sides = _read_engines(first, second, on, against, is_recorded=folder is not None)
     kept = None if resume is None else open_kept_runs(resume)
     good, bad = (replace(side, budget=spent, kept=kept) for side in (sides if other is not None else sides[::-1]))
@@ -106,7 +106,7 @@ def diff(
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
 
 
-def _choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
+def choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs with open shapes that have none.
 
     Raises:
