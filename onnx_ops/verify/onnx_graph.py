@@ -14,6 +14,8 @@ import onnx_ir as ir
 
 from onnx_ops.checking import check
 from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.external_data import describe_data_files, load_whole
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
@@ -57,12 +59,14 @@ class OnnxGraph:
     Args:
         proto: The model, with its weights, functions inlined, every node named.
         model: The same as onnx-ir has it, to make inputs; None for a body.
+        data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
     format = "onnx"
 
-    def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None) -> None:
+    def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph
+        self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
         self._proto, self._model = proto, model
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
         self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
@@ -93,7 +97,11 @@ class OnnxGraph:
 
     def whole(self) -> WholeModel:
         """Return the whole model; see `Graph`."""
-        return WholeModel(self.format, self._proto.SerializeToString(), tuple(self.inputs), tuple(self.outputs))
+        return self._to_whole(self._proto, self.inputs, self.outputs)
+
+    def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
+        data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
+        return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
 
     def cut(
         self,
@@ -116,7 +124,7 @@ class OnnxGraph:
             for name, array in inputs.items()
         )
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
-        return WholeModel(self.format, proto.SerializeToString(), tuple(inputs), tuple(outputs))
+        return self._to_whole(proto, inputs, outputs)
 
     def _empty_model(self) -> onnx.ModelProto:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
@@ -207,7 +215,7 @@ class OnnxGraph:
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
         if name in self._weights:
-            return onnx.numpy_helper.to_array(self._weights[name])
+            return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
             attribute = self._constant_nodes[name].attribute[0]
             value = onnx.helper.get_attribute_value(attribute)
@@ -230,7 +238,7 @@ class OnnxGraph:
             onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes=True))
             for name, array in arrays.items()
         )
-        return Body(title, OnnxGraph(proto), arrays)
+        return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
@@ -244,7 +252,7 @@ class OnnxGraph:
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""
-        proto = onnx.ModelProto.FromString(model.data)
+        proto = load_whole(model)
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):

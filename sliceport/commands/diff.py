@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import (
-    add_input_shapes,
-    add_inputs,
-    format_descriptions,
-    parse_open_shapes,
-    parse_seconds,
-    run_options,
-)
-from sliceport.commands.outcome import Finding, Options, Outcome, finding
+from sliceport.commands.options import add_inputs, format_descriptions, parse_open_shapes, parse_seconds, run_options
+from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
 
@@ -44,8 +37,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="the engine of what is expected, that of B, a folder of recorded outputs, or results.json of a probe",
     )
-    add_input_shapes(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
-    add_inputs(command)
+    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
@@ -80,8 +72,8 @@ def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
-        pairs = [part.split("=") for part in measures.split(",")]
-        return output, {names[name]: float(number) for name, number in pairs}
+        numbers_by_name = [measure.split("=") for measure in measures.split(",")]
+        return output, {names[name]: float(number) for name, number in numbers_by_name}
     except (KeyError, ValueError):
         form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
         raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
@@ -107,26 +99,26 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.model_explorer import diff_node_data
 
     progress.say(f"comparing {model}")
-    chosen = dict(options)
-    page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
-    tolerances = {name: Tolerance(**measures) for name, measures in chosen.pop("tolerance", {}).items()}
+    arguments = dict(options)
+    page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
+    tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
     next_probe = None
-    if is_results(chosen["against"]):
-        reading = _read_results(model, chosen, tolerances)
+    if is_results(arguments["against"]):
+        reading = _read_results(model, arguments, tolerances)
         report, next_probe = reading.report, reading.write_next if reading.next_state is not None else None
     else:
-        report = diff(model, **chosen, tolerance=tolerances)
+        report = diff(model, **arguments, tolerance=tolerances)
     is_saved = output is not None and (report.part is not None or next_probe is not None)
     if output is not None and next_probe is not None:
         report = replace(report, notes=(*report.notes, next_probe(output, overwrite=overwrite).text))
     elif output is not None and is_saved:
         save(report, output, overwrite=overwrite)
     files = {}
-    models = [str(name) for name in (model, chosen.get("other")) if name is not None]
-    if page is not None:
-        files[page] = diff_page(report, models)
-    if node_data is not None:
-        files[node_data] = diff_node_data(report, models[-1])
+    models = [str(name) for name in (model, arguments.get("other")) if name is not None]
+    if page_file is not None:
+        files[page_file] = diff_page(report, models)
+    if node_data_file is not None:
+        files[node_data_file] = diff_node_data(report, models[-1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),
@@ -158,12 +150,12 @@ def _list_findings(report: DiffReport) -> list[Finding]:
     if not report.parts:
         engine = report.on.partition(" ")[0]
         return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
-    return [
-        finding(failure.kind, node.op_type, node.name, failure.message, engine=part.bad.engine.name, defect=defect)
-        for part in report.parts
-        for node, failure in [(part.case.culprit, part.case.failure)]
-        for defect in [defect.id for defect in part.defects] or [""]
-    ]
+    findings: list[Finding] = []
+    for part in report.parts:
+        node, failure, engine = part.case.culprit, part.case.failure, part.bad.engine.name
+        difference = finding(failure.kind, node.op_type, node.name, failure.message, engine=engine)
+        findings += repeat_for_defects(difference, [defect.id for defect in part.defects])
+    return findings
 
 
 COMMAND = Command(

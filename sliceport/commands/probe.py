@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, add_inputs, parse_open_shapes, run_options
+from sliceport.commands.options import add_inputs, parse_open_shapes, run_options
 from sliceport.commands.outcome import Options, Outcome
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--against", metavar="ENGINE", help="the engine of what is expected; see diff --help")
-    add_input_shapes(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
-    add_inputs(command)
+    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
     help_ = "replace all names, or names and weights; weights are random then, of like distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
 

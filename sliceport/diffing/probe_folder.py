@@ -14,11 +14,11 @@ import numpy as np
 from sliceport import progress
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.case import Case, compute_all
-from sliceport.diffing.diff import DEFAULT_AGAINST, choose_open_shapes, open_graph
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import Graph, find_boundary
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.probe import Cut, Path, State, digest, digest_inputs
+from sliceport.diffing.setup import DEFAULT_AGAINST, choose_open_shapes, open_graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError, UsageError

@@ -13,7 +13,6 @@ import numpy as np
 
 from sliceport.arguments import read_inputs
 from sliceport.diffing.case import compute_all
-from sliceport.diffing.diff import open_graph
 from sliceport.diffing.difference import (
     EXACT,
     Failure,
@@ -27,6 +26,7 @@ from sliceport.diffing.graph import Graph, find_boundary, only_moves
 from sliceport.diffing.probe import WAYS, Cut, Path, State, digest, digest_inputs
 from sliceport.diffing.probe_folder import Probe, write_round
 from sliceport.diffing.report import DiffReport, Part
+from sliceport.diffing.setup import open_graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.errors import UsageError
 from sliceport.wording import count_of, shorten
