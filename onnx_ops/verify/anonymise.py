@@ -42,7 +42,7 @@ def _walk(message: Any) -> Iterator[Any]:
 
 
 def _randomise(tensor: onnx.TensorProto, random: np.random.Generator) -> None:
-    array = ir.from_proto(tensor).numpy()
+    array = ir.serde.deserialize_tensor(tensor).numpy()
     is_small = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
     if array.size > 1 and (is_small or "float" in array.dtype.name):
         wide = array.astype(np.float64)

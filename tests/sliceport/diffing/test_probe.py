@@ -150,7 +150,8 @@ def right_results(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def node_of(model: Path, number: int) -> onnx.NodeProto:
-    return onnx.load(model).graph.node[number]
+    node: onnx.NodeProto = onnx.load(model).graph.node[number]
+    return node
 
 
 SHAPES: dict[str, Any] = {"input_shapes": {"x": (ROWS, 8)}}
