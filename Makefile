@@ -57,11 +57,11 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# Linters, pages and the parts of the tests outside Python side by side, because downloads wait for the network; what
-# they need is installed before, one after the other.
+# The tests start as soon as the parts outside Python are there. Linters and pages run beside the downloads and the tests,
+# both of which wait for the network or for other processes; their errors then stand above the results of the tests. What
+# all of them need is installed before, one after the other.
 test: .venv/test .venv/docs
-	$(MAKE) --jobs=3 parts lint docs
-	$(MAKE) unit
+	$(MAKE) --jobs=4 unit lint docs
 
 lint: lint-types lint-windows lint-style
 
