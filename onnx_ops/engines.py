@@ -133,10 +133,11 @@ class OnnxReference:
         options: Mapping[str, str],  # noqa: ARG002
     ) -> dict[str, Value]:
         """Run a model in this process; see `ModelEngine`."""
-        import onnx
         from onnx.reference import ReferenceEvaluator
 
-        results = ReferenceEvaluator(onnx.ModelProto.FromString(model.data)).run(list(model.outputs), dict(inputs))
+        from onnx_ops.model.external_data import load_whole
+
+        results = ReferenceEvaluator(load_whole(model)).run(list(model.outputs), dict(inputs))
         return dict(zip(model.outputs, map(_from_python, results), strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002

@@ -26,7 +26,8 @@ class KeptRuns:
 
     def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
         """Return the path of the file for a run; the file may not exist."""
-        digest = hashlib.blake2b(repr((engine, model.inputs, model.outputs)).encode(), digest_size=16)
+        key = engine, model.inputs, model.outputs, model.data_version
+        digest = hashlib.blake2b(repr(key).encode(), digest_size=16)
         arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
         for part in (model.data, model.weights, *arrays):
             digest.update(hashlib.blake2b(part).digest())

@@ -37,6 +37,7 @@ class WholeModel:
         outputs: The names of its outputs, in order.
         weights: For `openvino`, the content of the .bin file.
         data_folder: For `onnx`, the folder of external data files; empty if all data are in the model.
+        data_version: Text that changes when external data files do.
     """
 
     format: str
@@ -45,6 +46,7 @@ class WholeModel:
     outputs: tuple[str, ...]
     weights: bytes = b""
     data_folder: str = ""
+    data_version: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,45 @@ from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
+_PIECE = 2**24
+WEIGHTS = "weights"
+"""Name of the external data file of a model that is sent with weights."""
 
 _MAX_TRIES = 3
 _STARTING = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Bytes of a file, which are read in pieces when they are sent."""
+
+    path: str
+    offset: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> Iterator[memoryview]:
+        """Yield the bytes.
+
+        Raises:
+            DeviceError: The file cannot be read, or is too short.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                for at in range(0, self.size, _PIECE):
+                    piece = file.read(min(_PIECE, self.size - at))
+                    if len(piece) < min(_PIECE, self.size - at):
+                        raise DeviceError(f"'{self.path}' ends before byte {self.offset + self.size}.")
+                    yield memoryview(piece)
+        except OSError as error:
+            raise DeviceError(f"'{self.path}' cannot be read ({error.strerror or error}).") from None
+
+
+_Parts = Sequence[memoryview | FileRange]
 
 
 @dataclass(frozen=True)
@@ -163,7 +198,13 @@ class Device:
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
 
     def run_onnx(
-        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        fallback: bool = False,
+        weights: Sequence[FileRange] = (),
     ) -> list[npt.NDArray[Any]]:
         """Run a model on onnxruntime's DirectML provider, optimisation off.
 
@@ -172,13 +213,14 @@ class Device:
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
+            weights: The content of `WEIGHTS`, the one external data file of the model.
 
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: An input holds strings.
+            DeviceError: An input holds strings, or the weights cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, fallback=fallback)[0]
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback)[0]
 
     def trace_onnx(
         self,
@@ -188,20 +230,27 @@ class Device:
         *,
         fallback: bool = True,
         fusion: bool = False,
+        weights: Sequence[FileRange] = (),
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
         With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
-        return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=fusion, trace=True)
 
     def _run_onnx(
-        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        weights: Sequence[FileRange],
+        **options: bool,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),
+            "weights_size": sum(map(len, weights)),
             "inputs": [
                 {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
@@ -209,7 +258,7 @@ class Device:
             "outputs": list(outputs),
             **options,
         }
-        header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())])
+        header, reply = self._ask(request, [model, *weights, *(data for *_, data in arrays.values())])
         results, position = [], 0
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
@@ -217,7 +266,7 @@ class Device:
             results.append(decode(output["element"], output["shape"], data))
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
-    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer] = ()) -> tuple[dict[str, Any], bytes]:
+    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
         A failure that occurs twice is final. A failure to create the device is independent of the request and transient
@@ -242,8 +291,8 @@ class Device:
             self.transient += failures
             return answer
 
-    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer]) -> tuple[dict[str, Any], bytes]:
-        parts = [memoryview(part).cast("B") for part in payload if len(part)]
+    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange]) -> tuple[dict[str, Any], bytes]:
+        parts = [part if isinstance(part, FileRange) else memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()
@@ -294,14 +343,14 @@ class Device:
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
 
 
-def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
+def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str, Any], bytes]:
     """Send the parts of a frame, and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
     """
     assert process.stdin is not None
-    for part in parts:
+    for part in _pieces(parts):
         written = 0
         while written < len(part):
             written += process.stdin.write(part[written:])
@@ -309,16 +358,22 @@ def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> 
     return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
-def _write(memory: int, parts: Sequence[memoryview]) -> None:
+def _write(memory: int, parts: _Parts) -> None:
     """Write a payload into the file that the host program shares."""
     if sys.platform == "win32":
         raise NotImplementedError
     position = 0
-    for part in parts:
+    for part in _pieces(parts):
         written = 0
         while written < len(part):  # one call writes at most 2 GiB
             written += os.pwrite(memory, part[written:], position + written)
         position += written
+
+
+def _pieces(parts: _Parts) -> Iterator[memoryview]:
+    """Yield the bytes of a payload."""
+    for part in parts:
+        yield from part.read() if isinstance(part, FileRange) else (part,)
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
