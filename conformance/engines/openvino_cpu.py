@@ -16,6 +16,7 @@ PRELOAD = ("openvino",)
 
 def open_engine() -> Run:
     """Load the engine."""
+    import ml_dtypes
     import numpy as np
     import openvino
 
@@ -25,6 +26,9 @@ def open_engine() -> Run:
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         compiled = core.compile_model(model, "CPU", options)
         results = compiled(inputs)
-        return [np.array(results[i]) for i in range(len(compiled.outputs))]
+        arrays = [np.array(results[i]) for i in range(len(compiled.outputs))]
+        kinds = [value.element_type for value in compiled.outputs]
+        # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
+        return [a.view(ml_dtypes.bfloat16) if k == openvino.Type.bf16 else a for a, k in zip(arrays, kinds, strict=True)]
 
     return run

@@ -16,6 +16,7 @@ PRELOAD = ("openvino",)
 
 def open_engine() -> Run:
     """Load the engine."""
+    import ml_dtypes
     import numpy as np
     import openvino
 
@@ -27,6 +28,8 @@ def open_engine() -> Run:
         outputs = [openvino.Tensor(value.element_type, openvino.Shape([])) for value in network.outputs]
         if not network.evaluate(outputs, tensors):
             raise RuntimeError("Model.evaluate returns False")
-        return [np.array(output.data) for output in outputs]
+        arrays, kinds = [np.array(output.data) for output in outputs], [output.element_type for output in outputs]
+        # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
+        return [a.view(ml_dtypes.bfloat16) if k == openvino.Type.bf16 else a for a, k in zip(arrays, kinds, strict=True)]
 
     return run
