@@ -29,6 +29,7 @@ def open_engine() -> Run:
         arrays = [np.array(results[i]) for i in range(len(compiled.outputs))]
         kinds = [value.element_type for value in compiled.outputs]
         # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
-        return [a.view(ml_dtypes.bfloat16) if k == openvino.Type.bf16 else a for a, k in zip(arrays, kinds, strict=True)]
+        pairs = zip(arrays, kinds, strict=True)
+        return [array.view(ml_dtypes.bfloat16) if kind == openvino.Type.bf16 else array for array, kind in pairs]
 
     return run

@@ -30,6 +30,7 @@ def open_engine() -> Run:
             raise RuntimeError("Model.evaluate returns False")
         arrays, kinds = [np.array(output.data) for output in outputs], [output.element_type for output in outputs]
         # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
-        return [a.view(ml_dtypes.bfloat16) if k == openvino.Type.bf16 else a for a, k in zip(arrays, kinds, strict=True)]
+        pairs = zip(arrays, kinds, strict=True)
+        return [array.view(ml_dtypes.bfloat16) if kind == openvino.Type.bf16 else array for array, kind in pairs]
 
     return run
