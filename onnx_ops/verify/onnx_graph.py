@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ _MOVES = frozenset(
     }
 )  # fmt: skip
 _MAX_ITERATIONS = 100
+_WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
+"""The file of the weights of a probe. onnxruntime reads parameters of nodes, which are small, before it opens data."""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx import numpy_helper
@@ -263,6 +266,34 @@ class OnnxGraph:
                 if isinstance(value, np.ndarray):
                     (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
         return _SCRIPT
+
+    def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
+        """Write cut models that share their larger weights in `weights.bin`; see `WritesCuts`."""
+        names: list[str] = []
+        places: dict[bytes, int] = {}
+        with open(folder / _WEIGHTS, "wb") as file:
+            for model in models:
+                proto = onnx.ModelProto.FromString(model.data)
+                for tensor in proto.graph.initializer:
+                    if len(tensor.raw_data) >= _LARGE_BYTES:
+                        digest = hashlib.sha256(tensor.raw_data).digest()
+                        if digest not in places:
+                            places[digest] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                            file.write(tensor.raw_data)
+                        size = len(tensor.raw_data)
+                        onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[digest], size)
+                        tensor.ClearField("raw_data")
+                names.append(f"{len(names):02}.onnx")
+                (folder / names[-1]).write_bytes(proto.SerializeToString())
+        if not places:
+            (folder / _WEIGHTS).unlink()
+        return names
+
+    def anonymised(self, seed: int, *, has_random_weights: bool) -> OnnxGraph:
+        """Return the same graph with other names, and if asked with random weights; see `Anonymises`."""
+        from onnx_ops.verify.anonymise import anonymise
+
+        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=has_random_weights))
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:

@@ -123,7 +123,8 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     try:
         answer = compute(work, options, is_supervised=is_supervised)
         if work.output is not None:
-            reason = "" if answer.is_written else ", because the rewritten model computes something else"
+            is_rejected = not answer.is_written and load(work.command).writes == "always"
+            reason = ", because the rewritten model computes something else" if is_rejected else ""
             say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
         write_pages(answer.files, overwrite=work.overwrite)
     except SliceportError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
@@ -13,11 +15,27 @@ from sliceport.commands.outcome import Finding, Options, Outcome, finding, repea
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
 
+if TYPE_CHECKING:
+    from sliceport.diffing.difference import Tolerance
+    from sliceport.diffing.probe_results import Reading
+
+_FLAGS = {
+    "on": "--on",
+    "other": "second model",
+    "input_shapes": "--input-shapes",
+    "open_sizes": "--input-shapes",
+    "budget": "--budget",
+    "resume": "--resume",
+}
+"""Options that results of a probe take the place of."""
+
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--on", metavar="ENGINE", help="the engine in question, or that of A; see below")
     command.add_argument(
-        "--against", metavar="ENGINE", help="the engine of what is expected, that of B, or a folder of recorded outputs"
+        "--against",
+        metavar="ENGINE",
+        help="the engine of what is expected, that of B, a folder of recorded outputs, or results.json of a probe",
     )
     add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
@@ -75,6 +93,7 @@ def _list_engines() -> str:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.diff import diff
     from sliceport.diffing.difference import Tolerance
+    from sliceport.diffing.probe import is_results
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
@@ -83,9 +102,16 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     arguments = dict(options)
     page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
     tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
-    report = diff(model, **arguments, tolerance=tolerances)
-    is_saved = output is not None and report.part is not None
-    if output is not None and is_saved:
+    next_probe = None
+    if is_results(arguments["against"]):
+        reading = _read_results(model, arguments, tolerances)
+        report, next_probe = reading.report, reading.write_next if reading.next_state is not None else None
+    else:
+        report = diff(model, **arguments, tolerance=tolerances)
+    is_saved = output is not None and (report.part is not None or next_probe is not None)
+    if output is not None and next_probe is not None:
+        report = replace(report, notes=(*report.notes, next_probe(output, overwrite=overwrite).text))
+    elif output is not None and is_saved:
         save(report, output, overwrite=overwrite)
     files = {}
     models = [str(name) for name in (model, arguments.get("other")) if name is not None]
@@ -99,9 +125,23 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=report.to_json,
         text=lambda _, columns: diff_text(report, columns),
         list_findings=lambda: _list_findings(report),
-        output=output / "issue.md" if output is not None and is_saved else None,
+        output=output if output is not None and is_saved else None,
         files=files,
     )
+
+
+def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
+    """Read the results of a probe, which say on what they were run and which inputs were made.
+
+    Raises:
+        UsageError: An option has no effect on results.
+    """
+    from sliceport.diffing.probe_results import read_results
+
+    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume"):
+        if options.get(name):
+            raise UsageError(f"--against {options['against']} are results of a probe, which take no {_FLAGS[name]}.")
+    return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
@@ -127,8 +167,8 @@ COMMAND = Command(
     model=("A", "ONNX, or OpenVINO IR (.xml)"),
     other="a second model, which should compute the same",
     writes="if asked",
-    output="also write the smallest model that differs, its data, run.py and issue.md",
-    output_flags=("--save",),
+    output="also write the smallest model that differs, its data, run.py and issue.md; for results, the next probe",
+    output_flags=("-o", "--save"),
     name_output=lambda *_: "diff",
     has_pages=True,
     listing=_list_engines,
