@@ -22,7 +22,7 @@ from onnx_ops.model.nodes import (
     is_standard,
     read_int,
 )
-from onnx_ops.model.specs import resolve
+from onnx_ops.model.specs import resolve_node
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import count_uses, model_nodes
 from onnx_ops.passes.analysis import CUTTING
@@ -232,7 +232,7 @@ def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Sele
             return None
         rest = prod(shape[:axis] + shape[axis + 1 :])
         return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]
-    return [(partial(_cut, region), region.size) for region in resolve(node, opset)[1]]
+    return [(partial(_cut, region), region.size) for region in resolve_node(node, opset)[1]]
 
 
 def _cut(region: Region, array: Array) -> Array:

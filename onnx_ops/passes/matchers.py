@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.contested import find_disagreement
 from onnx_ops.model.nodes import MAX_AXES, constant, is_operator, node_name, read_elements, read_int, read_ints
-from onnx_ops.model.specs import known_split, slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
@@ -67,7 +67,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
             of the axis; or the node is contested.
     """
     _check_uncontested(node, opset, shape)
-    return known_split(node, opset, shape)
+    return split_spec_with_open_sizes(node, opset, shape)
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:

@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import (
     node_name,
     read_int,
 )
-from onnx_ops.model.specs import known_split, slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split
@@ -277,7 +277,9 @@ class PortableSplitPass(PortablePass):
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         sizes = self.sizes(data)
-        parts = known_split(node, opset, sizes)  # onnxruntime fails on the contested ones, so the standard counts
+        parts = split_spec_with_open_sizes(
+            node, opset, sizes
+        )  # onnxruntime fails on the contested ones, so the standard counts
         used = [output for output in node.outputs if is_used(output)]
         slices: list[ir.Node] = []
         if len(used) == len(parts.sizes) > 1 and 0 not in parts.sizes and "split" not in self.without:
