@@ -130,10 +130,7 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines agree on an operator for inputs of these types, and divide by no value that may fail.
-
-    `_is_exact` checks the other values.
-    """
+    """Return whether engines agree on an operator for these types and divisors. `_is_exact` checks other values."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":

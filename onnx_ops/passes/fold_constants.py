@@ -178,10 +178,7 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants from which a node is computed, except those in `visited`.
-
-    These constants, and the nodes between them and `node`, are added to `visited`.
-    """
+    """Yield the constants from which a node is computed unless in `visited`; add them and the nodes between to it."""
     pending = [node]
     while pending:
         for value in pending.pop().inputs:

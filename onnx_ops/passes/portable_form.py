@@ -145,10 +145,7 @@ class PortableSlicePass(PortablePass):
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
     def _find_rows(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
-        """Return the part of an axis that a Reshape divides into rows, one for each element of a forward slice.
-
-        The result is None if the slice is backward, or its last row would go beyond the axis.
-        """
+        """Return the part of an axis to divide into rows, one for each element of a forward slice, or None."""
         size = sizes[axis]
         assert size is not None
         is_reshapable = sizes.count(None) <= 1  # a Reshape infers one size

@@ -98,11 +98,7 @@ def simplify(
 def _optimize_in_turn(
     model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
 ) -> tuple[ir.Model, Rewriting, dict[str, str]]:
-    """Run optimizers and passes in turn while the model gets smaller.
-
-    Returns:
-        The model, the report of all passes, and the optimizers that failed on the model, each with the reason.
-    """
+    """Run optimizers and passes while the model gets smaller; return it, the report, and the reason of each failure."""
     # One pass for all turns, because its limits of bytes are for all of them together.
     tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}

@@ -62,10 +62,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
     """Return a finding with the known defects of its node, and of those that the node reads if values differ.
 
-    Args:
-        finding: The finding.
-        sources: The names of the nodes that each node reads.
-        changes: The changes of hardening the model, by node.
+    `sources` has the names of the nodes that each node reads, `changes` what hardening changes in each node.
     """
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]

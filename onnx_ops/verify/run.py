@@ -142,15 +142,7 @@ def _compare_node(
     *,
     alone: bool = False,
 ) -> Comparison:
-    """Compare a node on one engine, and name the known defects that explain a difference or an error.
-
-    Args:
-        lowered: The node.
-        engine: The engine.
-        values: The values that the node reads, and those that it is expected to write.
-        results: The results of DirectML operators that ran before, which are reused and added to.
-        alone: Whether the values come from a run of this node by itself.
-    """
+    """Compare a node on one engine, and name the known defects that explain a difference; see `compare_node`."""
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
