@@ -34,12 +34,11 @@ from onnx_ops.model.nodes import (
     is_operator,
     is_slicing,
     is_standard,
-    known_split,
     node_name,
     read_elements,
     read_int,
-    slice_spec,
 )
+from onnx_ops.model.specs import known_split, slice_spec
 from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings

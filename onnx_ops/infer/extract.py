@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
-from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, node_name, resolve
+from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
+from onnx_ops.model.specs import Known, MissingParameter, resolve
 from onnx_ops.model.views import ModelView, NodeView, ValueView
 from onnx_ops.model.walk import all_nodes, scoped_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal

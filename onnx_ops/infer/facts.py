@@ -100,6 +100,23 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([_read_dim(dim) for dim in tensor.shape.dim]))
 
 
+def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
+    """Return `facts` with the parts that were not inferred taken from the declared type; inferred numbers win."""
+    declared_facts = read_type(declared.SerializeToString())
+    if not (facts.element or facts.non_tensor_type):
+        facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
+    if declared_facts.dims is None or facts.non_tensor_type:
+        return facts
+    if facts.dims is None:
+        dims: Dims = declared_facts.dims
+    elif len(facts.dims) == len(declared_facts.dims):
+        pairs = zip(facts.dims, declared_facts.dims, strict=True)
+        dims = tuple([inferred if isinstance(inferred, int) else written for inferred, written in pairs])
+    else:
+        return facts
+    return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
+
+
 def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None  # some exporters write -1 for an open size

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, has_known_parameters, is_standard, read_elements, resolve
+from onnx_ops.model.nodes import LARGE_BYTES, constant, has_known_parameters, is_standard, read_elements
+from onnx_ops.model.specs import Known, resolve
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes

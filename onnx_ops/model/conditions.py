@@ -7,21 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from onnx_ops.model.contested import find_disagreement
 from onnx_ops.model.nodes import (
     MAX_AXES,
     SLICE_INPUTS_OPSET,
-    find_disagreement,
     is_operator,
     is_strided_slice,
-    known_split,
     read_elements,
     read_int,
     read_ints,
     read_string,
-    slice_spec,
-    split_spec,
-    strided_slice_spec,
 )
+from onnx_ops.model.specs import known_split, slice_spec, split_spec, strided_slice_spec
 from onnx_ops.model.views import Array, NodeView, ValueView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (

@@ -1,18 +1,48 @@
-"""Contested nodes: Slices and Splits about which engines disagree. No pass rewrites one or what it feeds."""
+"""Contested nodes: Slices and Splits about which engines disagree. No pass rewrites one or its consumers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx_ops.model.nodes import MARK, NUM_OUTPUTS_OPSET, SLICING, is_standard, read_int, shape_of
+from onnx_ops.model.specs import slice_spec, split_spec
+from onnx_ops.model.views import NodeView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
-from sliceport.slicing import INT64_MAX, SliceSpec, SplitSpec
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import INT64_MAX, SliceSpec
+from sliceport.slicing.spec import normalize_axis
 
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Ends of a backward Slice that onnxruntime's CPU provider and the specification read differently."""
 
 
-def find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
+def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
+    """Return the defect that makes engines disagree about a Slice or Split with constant parameters, or None.
+
+    Args:
+        node: Any node.
+        opset: Version of its operator set.
+        sizes: The sizes of its data, None for each open one; by default the shape of its first input.
+    """
+    if not is_standard(node, *SLICING):
+        return None
+    if MARK in node.meta:
+        mark: Defect = node.meta[MARK]
+        return mark
+    data = node.inputs[0] if node.inputs else None
+    if sizes is None and data is not None:
+        shape = shape_of(data)
+        sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+    try:
+        if node.op_type == "Slice":
+            return _find_slice_disagreement(slice_spec(node, opset), sizes)
+        return _find_split_disagreement(node, opset, sizes)
+    except (InvalidSlice, DynamicSlice):
+        return None
+
+
+def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
     """Return the defect that makes engines disagree about a Slice, or None.
 
     Args:
@@ -33,6 +63,12 @@ def find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None)
     return None
 
 
-def find_split_disagreement(spec: SplitSpec) -> Defect | None:
-    """Return the defect that makes engines disagree about a Split by `num_outputs` into these parts, or None."""
+def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> Defect | None:
+    """Return the defect of a Split by `num_outputs` whose last part is empty, or None."""
+    if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
+        return None
+    if sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))] is None:
+        return None
+    # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
+    spec = split_spec(node, opset, tuple([size or 0 for size in sizes]))
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

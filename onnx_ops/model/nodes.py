@@ -1,20 +1,15 @@
-"""One ONNX node as a spec and its Regions: Slice-1/10/11/13, Split-1/2/11/13/18 and ov_ext::StridedSlice-1.
+"""Nodes of any view: their operators, their attributes, and the constants that they read.
 
-Source: the ONNX operator pages. Nodes are those of any view; constants are initializers and outputs of Constant nodes.
+Constants are initializers and outputs of Constant nodes.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
-
-import onnx
 
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
-from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.views import (
     INT,
     INTS,
@@ -27,26 +22,18 @@ from onnx_ops.model.views import (
     TensorView,
     ValueView,
 )
-from sliceport.errors import DynamicSlice, InvalidSlice, Rule
-from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
-from sliceport.slicing.masks import MASK_ATTRIBUTES
-from sliceport.slicing.spec import normalize_axis
+from sliceport.errors import DynamicSlice, InvalidSlice
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_ops.model.views import Array
-    from sliceport.defects.defect import Defect
 
 Node = TypeVar("Node", bound=NodeView)
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
-_INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
-_FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
 """The attributes of Constant that are read, with their types."""
-_Formats = dict[int, tuple[str, int]]  # by element type: the code in `struct`, and the bytes of an element
-_MAX_PARAMETERS = 2**20
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, and nothing reads their elements."""
 MAX_AXES = 64
@@ -78,10 +65,6 @@ _INPUT_COUNTS = {
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
 """The least and the most inputs of standard operators over all versions; other operators have one."""
-
-
-class MissingParameter(DynamicSlice):
-    """A parameter is stored in an external data file that cannot be read."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -162,7 +145,8 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
         return None
 
 
-def _shape_of(value: ValueView) -> ShapeView | None:
+def shape_of(value: ValueView) -> ShapeView | None:
+    """Return the shape of a value, or that of its initializer if the value itself declares none."""
     return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
 
 
@@ -171,7 +155,7 @@ def known_shape(node: NodeView) -> tuple[int, ...] | None:
     data = node.inputs[0] if node.inputs else None
     if data is None:
         return None
-    shape = _shape_of(data)
+    shape = shape_of(data)
     if shape is None:
         return None
     dims = tuple([dim for dim in shape if isinstance(dim, int)])
@@ -183,217 +167,6 @@ def has_known_parameters(node: NodeView) -> bool:
     return known_shape(node) is not None and all(
         value is None or constant(value) is not None for value in node.inputs[1:]
     )
-
-
-Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
-"""The spec of a node, and the Region of each of its outputs."""
-
-
-def resolve(node: NodeView, opset: int) -> Known:
-    """Return the spec of a slicing node, and the Region that each output selects.
-
-    Raises:
-        InvalidSlice: The node breaks its specification.
-        DynamicSlice: The shape is not known, or a parameter is not a constant that can be read.
-    """
-    shape = known_shape(node)
-    if shape is None:
-        raise DynamicSlice("the shape of its input is not known")
-    if node.op_type == "Split":
-        parts = split_spec(node, opset, shape)
-        return parts, parts.resolve(shape)
-    spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
-    return spec, (_resolve_cached(spec, shape),)
-
-
-@lru_cache(maxsize=1024)
-def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
-    """Resolve a spec. The cache pays because models repeat their slices in each layer."""
-    return spec.resolve(shape)
-
-
-def slice_spec(node: NodeView, opset: int) -> SliceSpec:
-    """Return the spec of a Slice node.
-
-    Raises:
-        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
-    """
-    if opset >= SLICE_INPUTS_OPSET:
-        _check_inputs(node, 3, 5, opset)
-        starts, ends = _read_input(node, 1, "starts"), _read_input(node, 2, "ends")
-        axes, steps = _read_input(node, 3, "axes"), _read_input(node, 4, "steps")
-    else:
-        _check_inputs(node, 1, 1, opset)
-        starts, ends, axes = (read_ints(node, name) for name in ("starts", "ends", "axes"))
-        steps = None
-    if starts is None or ends is None:
-        raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
-    return SliceSpec(starts, ends, axes, steps)
-
-
-def find_disagreement(
-    node: NodeView, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
-) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice or Split with these known parameters, or None.
-
-    Args:
-        node: Any node.
-        opset: Version of its operator set.
-        sizes: The sizes of its data, None for each open one; by default the shape of its first input.
-        spec: The spec of the Slice, if it has been read.
-    """
-    if not is_standard(node, *SLICING):
-        return None
-    if MARK in node.meta:
-        mark: Defect = node.meta[MARK]
-        return mark
-    data = node.inputs[0] if node.inputs else None
-    if sizes is None and data is not None:
-        shape = _shape_of(data)
-        sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
-    from onnx_ops.model.contested import (  # loads the defects, which lowering does not need
-        find_slice_disagreement,
-        find_split_disagreement,
-    )
-
-    try:
-        if node.op_type == "Slice":
-            return find_slice_disagreement(spec or slice_spec(node, opset), sizes)
-        if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
-            return None
-        axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
-        # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
-        shape_of_parts = tuple([size or 0 for size in sizes])
-        return find_split_disagreement(split_spec(node, opset, shape_of_parts)) if sizes[axis] is not None else None
-    except (InvalidSlice, DynamicSlice):
-        return None
-
-
-def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
-    """Return the spec of an `ov_ext::StridedSlice` node.
-
-    Raises:
-        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant that can be read.
-    """
-    _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
-    begin, end, strides = _read_input(node, 1, "begin"), _read_input(node, 2, "end"), _read_input(node, 3, "strides")
-    if begin is None or end is None:
-        raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
-    masks = Masks.of({name: read_ints(node, name) for name in MASK_ATTRIBUTES})
-    return StridedSliceSpec(begin, end, strides, masks)
-
-
-def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of a Split node of data of `shape`, with the size of each part.
-
-    Raises:
-        InvalidSlice: The parts are given twice or not at all (opset 18), or there are more or fewer parts than outputs.
-        DynamicSlice: A parameter is not a constant that can be read.
-    """
-    _check_inputs(node, 1, 2 if opset == 1 or opset >= SPLIT_INPUT_OPSET else 1, opset)
-    axis = read_int(node, "axis", 0)
-    count = len(node.outputs)
-    if not shape:
-        raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
-    formats = _FORMATS if opset == 1 else _INT64_FORMAT
-    sizes = _read_input(node, 1, "split", formats) if opset == 1 or opset >= SPLIT_INPUT_OPSET else None
-    if opset < SPLIT_INPUT_OPSET and sizes is None:
-        sizes = read_ints(node, "split")
-    num_outputs = read_int(node, "num_outputs", None) if opset >= NUM_OUTPUTS_OPSET else None
-    if sizes is not None:
-        if num_outputs is not None:
-            raise InvalidSlice("split and num_outputs must not both be given")
-        if len(sizes) != count:
-            listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
-            raise InvalidSlice(
-                f"split={listed} must have a size for each of the {count} outputs", "count" if sizes else "no sizes"
-            )
-        return SplitSpec(axis, sizes)
-    if opset < NUM_OUTPUTS_OPSET:
-        return SplitSpec.evenly(axis, shape, count)
-    if num_outputs is None:
-        raise InvalidSlice("one of split and num_outputs must be given")
-    if num_outputs != count:
-        rule: Rule = "num_outputs above" if num_outputs > count else "num_outputs below"
-        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs", rule)
-    return SplitSpec.evenly(axis, shape, count, uneven_last=True)
-
-
-def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the parts of a Split, its axis counted from the front if the rank is known.
-
-    Args:
-        node: The Split.
-        opset: Version of its operator set.
-        sizes: The sizes of its data, None for an open one; None if the rank is open.
-
-    Raises:
-        InvalidSlice: The parts break a rule, or do not add up to the size of the axis, if that is known.
-        DynamicSlice: The parts are not known.
-    """
-    axis = read_int(node, "axis", 0)
-    in_range = sizes is not None and -len(sizes) <= axis < len(sizes)
-    size = sizes[axis] if sizes is not None and in_range else None
-    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    data = node.inputs[0] if node.inputs else None
-    name = "its data" if data is None else repr(data.name)
-    if not is_written and size is None:
-        raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
-    # Only the size of the split axis is read, and only if the parts are not written.
-    spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
-    if size is not None and sum(spec.sizes) != size:
-        raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
-    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and in_range else spec
-
-
-def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    count = len(node.inputs)
-    if not fewest <= count <= most:
-        expected = str(fewest) if fewest == most else f"{fewest} to {most}"
-        raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
-
-
-def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """Return the integers of an input that is a one-dimensional constant; None if it is left out."""
-    value = node.inputs[index] if index < len(node.inputs) else None
-    if value is None:
-        return None
-    tensor = constant(value)
-    if tensor is None:
-        if value.shape is not None and len(value.shape) != 1:
-            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}", "list")
-        if MISSING in value.meta:
-            raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
-        producer = value.producer()
-        source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
-        raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    return cached_read(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
-
-
-def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
-    proto = getattr(tensor, "raw", None)
-    if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
-        dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
-    else:
-        dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
-    code, width = formats.get(dtype, ("", 0))
-    if not code:
-        allowed = " or ".join(ElementType(number).name.lower() for number in formats)
-        raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
-    if len(dims) != 1:
-        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}", "list")
-    count = int(dims[0])
-    if count > _MAX_PARAMETERS:
-        raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
-    try:
-        data = data or tensor.tobytes()
-    except Exception as error:
-        raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
-    if len(data) != count * width:
-        raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {dims} takes {count * width}")
-    return struct.unpack(f"<{count}{code}", data)
 
 
 def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:

@@ -260,7 +260,7 @@ class ProtoModel:
         value.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        value.set_tensor(value.element, _shape_of(dims))
+        value.set_tensor(value.element, _to_shape(dims))
 
     def copy_type(self, value: Value, source: Value) -> None:
         if value.element is None:
@@ -268,7 +268,7 @@ class ProtoModel:
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
         element_type = element if element and element in BITS else value.element
-        value.set_tensor(element_type, value.shape if dims is None else _shape_of(dims))
+        value.set_tensor(element_type, value.shape if dims is None else _to_shape(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
@@ -361,5 +361,5 @@ class ProtoModel:
                 self.graph.inputs.append(value)
 
 
-def _shape_of(dims: Dims) -> Shape:
+def _to_shape(dims: Dims) -> Shape:
     return tuple([dim if isinstance(dim, int) else Symbol(dim) for dim in dims])

@@ -10,7 +10,8 @@ from typing import Any
 
 import onnx
 
-from onnx_ops.model.check import Findings, check_data_files, check_proto
+from onnx_ops.model.check import check_data_files, check_proto
+from onnx_ops.model.check_tensor import Findings
 from sliceport.arguments import is_path
 from sliceport.errors import ModelError, UsageError
 from sliceport.wording import shorten

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import MARK, find_disagreement
+from onnx_ops.model.contested import find_disagreement
+from onnx_ops.model.nodes import MARK
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs

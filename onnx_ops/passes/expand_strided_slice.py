@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import strided_slice_spec
+from onnx_ops.model.specs import strided_slice_spec
 from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.outcome import Skip

@@ -21,8 +21,8 @@ from onnx_ops.model.nodes import (
     is_operator,
     is_standard,
     read_int,
-    resolve,
 )
+from onnx_ops.model.specs import resolve
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import count_uses, model_nodes
 from onnx_ops.passes.analysis import CUTTING

@@ -7,18 +7,9 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import cached_read
-from onnx_ops.model.nodes import (
-    MAX_AXES,
-    constant,
-    find_disagreement,
-    is_operator,
-    known_split,
-    node_name,
-    read_elements,
-    read_int,
-    read_ints,
-    slice_spec,
-)
+from onnx_ops.model.contested import find_disagreement
+from onnx_ops.model.nodes import MAX_AXES, constant, is_operator, node_name, read_elements, read_int, read_ints
+from onnx_ops.model.specs import known_split, slice_spec
 from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip

@@ -7,19 +7,17 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.model.contested import CONTESTED_ENDS
+from onnx_ops.model.contested import CONTESTED_ENDS, find_disagreement
 from onnx_ops.model.nodes import (
     SLICE_INPUTS_OPSET,
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
-    find_disagreement,
     has_valid_arity,
-    known_split,
     node_name,
     read_int,
-    slice_spec,
 )
+from onnx_ops.model.specs import known_split, slice_spec
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split

@@ -21,7 +21,7 @@ from sessions import open_unoptimized, run_unoptimized
 from strategies import shapes, slice_specs
 
 from onnx_ops.model.io import from_proto, to_proto
-from onnx_ops.model.nodes import slice_spec
+from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.harden_portable import harden_portably
 from onnx_ops.passes.portable_form import normalize

@@ -1,0 +1,167 @@
+"""The check of tensors: their type, shape, data and data file; and of text, which tensors and all other parts have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+import onnx
+
+from onnx_ops.model.element_type import BITS, ElementType
+from onnx_ops.model.nodes import MAX_AXES
+from sliceport.errors import ModelError
+
+_MAX_BYTES = 2**63
+"""No file is as large, because its size is a signed 64-bit number."""
+_MAX_DIGITS = 19  # of _MAX_BYTES; Python refuses to parse thousands
+_MAX_CHECKED_BYTES = 2**20
+"""Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
+_DATA_FIELDS: dict[int, tuple[str, int]] = {
+    ElementType.FLOAT: ("float_data", 1),
+    ElementType.DOUBLE: ("double_data", 1),
+    ElementType.COMPLEX64: ("float_data", 2),
+    ElementType.COMPLEX128: ("double_data", 2),
+    ElementType.INT64: ("int64_data", 1),
+    ElementType.UINT32: ("uint64_data", 1),
+    ElementType.UINT64: ("uint64_data", 1),
+    ElementType.STRING: ("string_data", 1),
+}
+"""The field that lists the elements of a tensor without raw data, and the entries per element; others: `int32_data`."""
+
+
+@dataclass
+class Findings:
+    """Properties of a well-formed model, which the checks here and in `check` set.
+
+    Attributes:
+        is_sorted: Whether every node comes after the nodes that it reads from.
+        data_files: The external data files, as the model names them.
+        has_functions: Whether it has functions that must be inlined to be read.
+        has_negative_sizes: Whether the declared shape of a value has a size below 0.
+        is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
+    """
+
+    is_sorted: bool = True
+    data_files: set[str] = field(default_factory=set)
+    has_functions: bool = False
+    has_negative_sizes: bool = False
+    is_plain: bool = True
+
+    @property
+    def needs_onnx_ir(self) -> bool:
+        """Whether the model must be read by onnx-ir: it has functions, unsorted graphs, or more than dense tensors."""
+        return self.has_functions or not (self.is_sorted and self.is_plain)
+
+    @property
+    def has_external_data(self) -> bool:
+        """Whether some tensor is stored in another file."""
+        return bool(self.data_files)
+
+
+def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
+    """Check a tensor of `owner`, which is the name in messages of the graph, function or node that holds it."""
+    check_text(owner, (tensor.name, tensor.doc_string))
+    if tensor.metadata_props:
+        findings.is_plain = False
+        check_metadata(owner, tensor.metadata_props)
+    try:
+        _check_contents(tensor, tensor.data_type, tensor.dims[:], findings)
+    except ModelError as error:
+        label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {owner}"
+        raise ModelError(f"{label} {error}") from None
+
+
+def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], findings: Findings) -> None:
+    """Check the type, shape and data of a tensor.
+
+    Raises:
+        ModelError: A rule is broken. The caller puts the tensor's name in front of the message.
+    """
+    if dims and min(dims) < 0:
+        raise ModelError(f"has a negative dimension in {dims}.")
+    if element not in BITS:
+        raise ModelError(f"has element type {element}, which ONNX does not define.")
+    if element == onnx.TensorProto.UNDEFINED:
+        raise ModelError("has no element type.")
+    if len(dims) > MAX_AXES:
+        raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
+    count = prod(dims)
+    byte_count = count * BITS[element] // 8
+    if byte_count >= _MAX_BYTES:
+        raise ModelError(f"has shape {dims}, which is larger than any file.")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        findings.data_files.add(_check_location(tensor))
+    elif byte_count <= _MAX_CHECKED_BYTES:
+        _check_data(tensor, element, count, dims)
+
+
+def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
+    """Check that the data have the length of the shape. A tensor without data passes here and fails when it is read."""
+    if tensor.HasField("raw_data"):
+        if element == onnx.TensorProto.STRING:
+            raise ModelError("holds strings as raw data, which ONNX forbids.")
+        # Elements of less than a byte are packed, and the last byte may be filled in part: round up.
+        length, expected, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
+    elif BITS[element] < 8:
+        return  # several of these elements share an entry of `int32_data`, so its length is not compared
+    else:
+        field_name, width = _DATA_FIELDS.get(element, ("int32_data", 1))
+        length, expected, unit = len(getattr(tensor, field_name)), count * width, "entries"
+    if length and length != expected:
+        raise ModelError(
+            f"holds {length} {unit}, but its shape {dims} of {ElementType(element).name} takes {expected}."
+        )
+
+
+def _check_location(tensor: onnx.TensorProto) -> str:
+    """Check the file name, offset and length of a tensor with external data, and return the name."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    # protobuf returns a string that is not UTF-8 as bytes.
+    if bytes in map(type, (*entries, *entries.values())):
+        raise ModelError("is stored in a file whose name is not UTF-8.")
+    location: str = entries.get("location", "")
+    if not location:
+        raise ModelError("is stored in an external file that it does not name.")
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    if windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts or "\0" in location:
+        raise ModelError(f"is stored at {location!r}, which leaves the model's folder.")
+    for key in ("offset", "length"):
+        number = entries.get(key, "0")
+        if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
+            raise ModelError(f"has {number!r} as the {key} of its external data, which must be a size in bytes.")
+    return location
+
+
+def check_sparse(sparse: onnx.SparseTensorProto, owner: str, findings: Findings) -> None:
+    """Check the two tensors of a sparse tensor."""
+    findings.is_plain = False
+    check_tensor(sparse.values, owner, findings)
+    check_tensor(sparse.indices, owner, findings)
+
+
+def check_rank(rank: int, owner: str) -> None:
+    """Check that NumPy can hold an array with so many axes."""
+    if rank > MAX_AXES:
+        raise ModelError(f"{owner} has {rank} axes, more than the {MAX_AXES} that an array can have.")
+
+
+def check_element(number: int, owner: str) -> None:
+    """Check that ONNX defines the element type with this number."""
+    if number not in BITS:
+        raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
+
+
+def check_metadata(owner: str, entries: Any) -> None:
+    """Check that keys and values of `metadata_props` are UTF-8."""
+    for entry in entries:
+        check_text(owner, (entry.key, entry.value))
+
+
+def check_text(owner: str, texts: Iterable[str]) -> None:
+    """Check that strings are UTF-8: protobuf returns others as bytes."""
+    if bytes in map(type, texts):
+        text = next(text for text in texts if isinstance(text, bytes))
+        raise ModelError(f"{owner} has text that is not UTF-8: {text!r}.")
