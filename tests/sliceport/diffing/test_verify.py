@@ -25,11 +25,11 @@ FIRST = 2
 class Model:
     """A model whose inputs are its outputs."""
 
-    inputs = outputs = ("x",)
+    outputs = ("x",)
 
     def __init__(self, name: str, *others: str) -> None:
         self._name = name
-        self.inputs = ("x", *others)
+        self.inputs: tuple[str, ...] = ("x", *others)
 
     def whole(self) -> WholeModel:
         return WholeModel("onnx", self._name.encode(), self.inputs, self.outputs)
