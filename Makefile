@@ -4,7 +4,7 @@ BIN := .venv/bin
 DIRECTML ?= yes
 DEMO := models/dynamo_phi_dyn.onnx
 
-# What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
+# What `make test-lowest`, `make test-wheel` and `make test-windows` run, and what lies beside the packages that it reads.
 TESTS ?= tests
 BESIDE := .ci tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
 
@@ -19,7 +19,8 @@ NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/direct
 # The tests start many processes, and each would compile the packages anew where that is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint lint-types lint-windows lint-style docs parts operators provider unit dist test-wheel test-lowest clean
+.PHONY: demo test lint lint-types lint-windows lint-style docs parts operators provider unit dist test-wheel test-lowest \
+  test-windows clean
 
 # Modules are compiled when they are first imported: pip would compile all of them, one after the other, for 24 s.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -56,11 +57,11 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# Linters, pages and the parts of the tests outside Python side by side, because downloads wait for the network; what
-# they need is installed before, one after the other.
+# The tests start as soon as the parts outside Python are there. Linters and pages run beside the downloads and the tests,
+# both of which wait for the network or for other processes; their errors then stand above the results of the tests. What
+# all of them need is installed before, one after the other.
 test: .venv/test .venv/docs
-	$(MAKE) --jobs=3 parts lint docs
-	$(MAKE) unit
+	$(MAKE) --jobs=4 unit lint docs
 
 lint: lint-types lint-windows lint-style
 
@@ -130,6 +131,13 @@ test-lowest: .venv/lowest
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r $(BESIDE) build/lowest
 	cd build/lowest && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(NOT_LOWEST) $(TESTS)
+
+# The commands and the suite, by a CPython for Windows in Wine, which lies in the user's cache: 2.1 GB with the compiler.
+test-windows: .venv/test provider
+	$(BIN)/python tests/mingw.py
+	$(BIN)/python tests/windows_python.py make
+	$(BIN)/python tests/windows_python.py run tests/windows/commands.py
+	$(BIN)/python tests/windows_python.py run -m pytest $(TESTS)
 
 clean:
 	rm -rf .venv build dist

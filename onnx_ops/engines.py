@@ -133,10 +133,11 @@ class OnnxReference:
         options: Mapping[str, str],  # noqa: ARG002
     ) -> dict[str, Value]:
         """Run a model in this process; see `ModelEngine`."""
-        import onnx
         from onnx.reference import ReferenceEvaluator
 
-        results = ReferenceEvaluator(onnx.ModelProto.FromString(model.data)).run(list(model.outputs), dict(inputs))
+        from onnx_ops.model.external_data import load_whole
+
+        results = ReferenceEvaluator(load_whole(model)).run(list(model.outputs), dict(inputs))
         return dict(zip(model.outputs, map(_from_python, results), strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
@@ -150,7 +151,7 @@ class OnnxruntimeDML:
     name = "onnxruntime-dml"
     description = "each node on onnxruntime's DirectML provider"
     formats = model_formats = ("onnx",)
-    options: Mapping[str, str] = {}
+    options: Mapping[str, str] = {"device_id": "the number of the adapter on Windows, 0 by default"}
     is_isolated = True
 
     def version(self) -> str:
@@ -185,24 +186,32 @@ class OnnxruntimeDML:
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
+            UsageError: `device_id` is not a number.
         """
-        return _shared_provider().run_model(model, inputs, options)
+        adapter = options.get("device_id")
+        if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
+            raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
+        return _shared_provider(adapter).run_model(model, inputs, options)
 
-    def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
+    def script(self, options: Mapping[str, str]) -> str:
         """Return lines that run a model; see `WritesScript`."""
+        provider = ("DmlExecutionProvider", dict(options)) if options else "DmlExecutionProvider"
         return (
             "import onnxruntime as ort  # pip install onnxruntime-directml\n"
             "options = ort.SessionOptions()\n"
             "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
             "options.enable_mem_pattern = False\n"
-            "session = ort.InferenceSession(path, options, providers=['DmlExecutionProvider'])\n"
+            f"session = ort.InferenceSession(path, options, providers=[{provider!r}])\n"
             "got = session.run(None, inputs)\n"
         )
 
 
 @cache
-def _shared_provider() -> Provider:
+def _shared_provider(adapter: str | None = None) -> Provider:
     """Return the provider on the one device of this process for whole models, which ends with the process.
+
+    Args:
+        adapter: The number of the adapter; see `run_model.open_provider`.
 
     Raises:
         DeviceError: DirectML is not installed here.
@@ -212,7 +221,7 @@ def _shared_provider() -> Provider:
     from onnx_ops.verify import run_model
     from onnx_ops.verify.find_nodes import Provider
 
-    opened = run_model.open_provider()
+    opened = run_model.open_provider(adapter)
     atexit.register(opened.close)
     return Provider(opened)
 

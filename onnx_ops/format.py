@@ -129,9 +129,11 @@ class ONNX:
         from onnx_ops.verify.onnx_graph import OnnxGraph
         from onnx_ops.verify.runnable import read_complete_model
 
-        proto = read_complete_model(model).proto
-        gc.collect()  # the model that was read has cycles, and its weights
-        return OnnxGraph(proto, from_proto(proto))  # which shares the weights, unlike the model that was read
+        complete = read_complete_model(model)
+        proto, folder = complete.proto, complete.data_folder
+        del complete
+        gc.collect()  # the model that was read has cycles, and a copy of the weights that are in its file
+        return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]

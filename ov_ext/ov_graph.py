@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,15 @@ class OpenVINOGraph:
                 if isinstance(value, np.ndarray):
                     np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
         return _SCRIPT.format(inputs=list(model.inputs), count=len(model.outputs))
+
+    def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
+        """Write cut models, each with its weights; see `WritesCuts`."""
+        names: list[str] = []
+        for model in models:
+            names.append(f"{len(names):02}.xml")
+            (folder / names[-1]).write_bytes(model.data)
+            (folder / names[-1]).with_suffix(".bin").write_bytes(model.weights)
+        return names
 
 
 def _key(output: ov.Output) -> tuple[str, int]:

@@ -17,9 +17,9 @@ from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.ov_graph import OpenVINOGraph
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
-from sliceport.diffing.diff import DEFAULT_AGAINST, match_names, open_graph
 from sliceport.diffing.difference import Tolerance, tolerance_of
 from sliceport.diffing.graph import Graph, only_moves
+from sliceport.diffing.setup import DEFAULT_AGAINST, match_names, open_graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value

@@ -94,15 +94,15 @@ def check(
     names = None if engines is None else tuple(read_names(engines, "engines"))
     selection = Selection(names, dict(engine_versions or {}))
     shapes = read_input_shapes(input_shapes)
-    own = format_of(model)
-    checked = [own.check(model, shapes)]
-    for other in formats().values() if is_path(model) else ():
+    model_format = format_of(model)
+    reports = [model_format.check(model, shapes)]
+    for other in formats().values() if is_path(model) else ():  # other formats may read the file, too
         for engine, suffixes in other.targets.items():
-            if other is not own and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
-                checked.append(other.check(model, shapes))
+            if other is not model_format and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
+                reports.append(other.check(model, shapes))
     return CheckReport(
-        tuple(node for report in checked for node in report.nodes),
-        tuple(engine for report in checked for engine in report.engines),
+        tuple(node for report in reports for node in report.nodes),
+        tuple(engine for report in reports for engine in report.engines),
         selection,
     )
 
@@ -216,11 +216,11 @@ def harden(
         MissingExtra: A package that reads or runs the model is not installed.
     """
     _check_output(model, output)
-    chosen, engine = choose_target(model, output, target)
-    names, reading = read_form_options(engine, without, read_as)
-    form: FormOptions = {"without": names, "read_as": reading} if names or reading else {}
+    format_, engine = choose_target(model, output, target)
+    forms, reading = read_form_options(engine, without, read_as)
+    form: FormOptions = {"without": forms, "read_as": reading} if forms or reading else {}
     options = _read_run_options(input_shapes, inputs, seed)
-    return chosen.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
+    return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
 
 
 def _check_output(model: Any, output: Path | None) -> None:

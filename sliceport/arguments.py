@@ -162,7 +162,7 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
 
 
 def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
-    """Return the items of a mapping by input name, or no items for None."""
+    """Return the items of a mapping by input name, or no items for None; raise UsageError for anything else."""
     if mapping is None:
         return ()
     rule = f"{option} must map names of inputs to {values}"

@@ -87,12 +87,11 @@ class Selection:
 
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
         """Return the divergences of an entry on engines and versions that are selected."""
-        return tuple(
-            d
-            for d in defect.divergences
-            if self.has(d.engine)
-            and all(d.concerns(version) for name, version in self.versions.items() if _is_of(d.engine, name))
-        )
+        return tuple(filter(self._has_divergence, defect.divergences))
+
+    def _has_divergence(self, divergence: Divergence) -> bool:
+        versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
+        return self.has(divergence.engine) and all(map(divergence.concerns, versions))
 
 
 def _is_of(engine: str, name: str) -> bool:
@@ -117,7 +116,7 @@ class CheckReport:
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
         """The findings that concern the selected engines. Invalid and fragile nodes concern every engine."""
-        return tuple(n for n in self.nodes if n.kind != "defect" or self.selection.divergences_of(n.defect))
+        return tuple(node for node in self.nodes if node.kind != "defect" or self.selection.divergences_of(node.defect))
 
     @property
     def is_clean(self) -> bool:
@@ -174,7 +173,10 @@ class CheckReport:
         return f"<CheckReport: {self._count()}>"
 
     def _repr_html_(self) -> str:
-        rows = [(f.kind, f.defect.id, f.op, "/".join([*f.scope, f.node]), f.detail) for f in self.findings]
+        rows = [
+            (each.kind, each.defect.id, each.op, "/".join([*each.scope, each.node]), each.detail)
+            for each in self.findings
+        ]
         return html_table(self._count(), ("kind", "defect", "operator", "node", "detail"), rows)
 
     def _count(self) -> str:

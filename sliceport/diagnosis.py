@@ -52,9 +52,9 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         distribution: The distribution to look for; by default any that installs the package.
     """
     name = distribution or module
-    installed = [name] if distribution else _distributions().get(module, [])
+    candidates = [name] if distribution else _distributions().get(module, [])
     try:
-        versions = [f"{package} {metadata.version(package)}" for package in dict.fromkeys(installed)]
+        versions = [f"{package} {metadata.version(package)}" for package in dict.fromkeys(candidates)]
     except metadata.PackageNotFoundError:
         versions = []
     if not versions:

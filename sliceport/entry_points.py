@@ -16,7 +16,7 @@ class EntryPoint:
 
     Attributes:
         name: The name of the entry point.
-        value: The place of the object, as `module:name`.
+        value: The module and the name of the object, as `module:name`.
         distribution: The distribution that installed it; empty if unknown.
         loaded: The object; None if it cannot be used.
         error: The reason why the object cannot be used.
@@ -34,11 +34,11 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
 
     Args:
         group: The group.
-        complain: Function that returns why an object is unsuitable, as the end of a sentence, or an empty string.
+        complain: Function that returns the end of a sentence that says why an object is unsuitable, or an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
-        fields = (point.name, point.value, point.dist.name if point.dist else "")
+        identity = (point.name, point.value, point.dist.name if point.dist else "")
         label = f"entry point {point.name!r} of {group} ({point.value})"
         try:
             loaded = point.load()
@@ -48,13 +48,13 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
             failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
-            yield EntryPoint(*fields, error=failure)
+            yield EntryPoint(*identity, error=failure)
             continue
         if complaint:
-            yield EntryPoint(*fields, error=UsageError(f"{label} {complaint}."))
+            yield EntryPoint(*identity, error=UsageError(f"{label} {complaint}."))
             continue
         names.add(loaded.name)
-        yield EntryPoint(*fields, loaded)
+        yield EntryPoint(*identity, loaded)
 
 
 def load_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:

@@ -263,7 +263,7 @@ def formats() -> dict[str, Format]:
 
 
 def complain(format_: object) -> str:
-    """Return why an object is not a format, as the end of a sentence, or an empty string."""
+    """Return the end of a sentence that says why an object is not a format, or an empty string."""
     missing = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
     return f"is not a format: it lacks {', '.join(missing)}" if missing else ""
 
@@ -276,22 +276,22 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         name = os.fspath(model)
-        claims = [
+        matches = [
             (len(suffix), format_)
             for format_ in formats().values()
             for suffix in format_.suffixes
             if name.endswith(suffix)
         ]
-        if claims:
-            # The longest suffix wins; the empty suffix claims every file.
-            return max(claims, key=lambda claim: claim[0])[1]
+        if matches:
+            # The longest suffix wins; the empty suffix matches every file.
+            return max(matches, key=lambda match: match[0])[1]
         raise UsageError(f"no format is installed that reads '{name}'.")
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     for format_ in formats().values():
         if packages.intersection(format_.packages):
             return format_
-    packages_of_all = ", ".join(package for format_ in formats().values() for package in format_.packages)
-    raise UsageError(f"a model is a file's path or an object of {packages_of_all}, got {type(model).__name__}.")
+    all_packages = ", ".join(package for format_ in formats().values() for package in format_.packages)
+    raise UsageError(f"a model is a file's path or an object of {all_packages}, got {type(model).__name__}.")
 
 
 def all_targets() -> tuple[str, ...]:
@@ -311,13 +311,9 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
         raise unknown_name("target", target, all_targets())
     model_format = format_of(model)
     name = os.fspath(model) if is_path(model) else ""
-    candidates = (
-        list(formats().values())
-        if target is not None
-        else [model_format]
-        if output is None
-        else [format_of(output), model_format]
-    )
+    candidates = [model_format] if output is None else [format_of(output), model_format]
+    if target is not None:
+        candidates = list(formats().values())
     for format_ in candidates:
         for engine, suffixes in format_.targets.items():
             if target in (None, engine) and (format_ is model_format or name.endswith(suffixes)):

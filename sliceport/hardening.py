@@ -97,7 +97,7 @@ class Hardening:
         nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses.
         invalid: The nodes that break their specification.
-        notes: Sentences about what happened before.
+        notes: Sentences about steps before the hardening.
         is_form: Whether nodes were rewritten because they are not in a form, and not because of known defects.
     """
 

@@ -8,22 +8,22 @@ from typing import Any
 
 
 def lazy(
-    package: str, homes: Mapping[str, str], defined: tuple[str, ...] = ()
+    package: str, modules: Mapping[str, str], defined: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a `__getattr__` and a `__dir__` for a package, which import its public names on first use.
 
     Args:
         package: The name of the package.
-        homes: The defining module of each public name.
+        modules: The defining module of each public name.
         defined: The public names that the package itself defines.
     """
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        return getattr(import_module(modules[name]), name)
 
     def list_names() -> list[str]:
-        return sorted((*homes, *defined))
+        return sorted((*modules, *defined))
 
     return load, list_names

@@ -61,10 +61,11 @@ def choose_sizes(
     formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
     sizes: dict[str, int] = {}
     for name, shape in given.items():
-        pairs = zip(declared.get(name) or (), shape, strict=False)
-        sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and dim not in formulas}
+        dims_and_sizes = zip(declared.get(name) or (), shape, strict=False)
+        sizes |= {dim: size for dim, size in dims_and_sizes if isinstance(dim, str) and dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
+        """Return the size for a declared one; None for a formula."""
         first = other if axis else leading
         if isinstance(dim, int):
             return dim

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-_FOR_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
+_SPECIAL_ON_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
 """Characters that are special to cmd.exe or PowerShell outside quotes."""
 
 
@@ -20,7 +20,7 @@ def _quote_for_posix(word: str) -> str:
     """Quote a word; unprintable characters become octal escapes in `$'...'`, so that a terminal shows them safely."""
     if word.isprintable():
         return shlex.quote(word)
-    escaped = (c if c.isprintable() and c not in "\\'" else _escape_octal(c) for c in word)
+    escaped = (char if char.isprintable() and char not in "\\'" else _escape_octal(char) for char in word)
     return f"$'{''.join(escaped)}'"
 
 
@@ -29,9 +29,9 @@ def _escape_octal(character: str) -> str:
 
 
 def _quote_for_windows(word: str) -> str:
-    """Quote a word for C programs on Windows, and also if only cmd.exe or PowerShell would interpret it."""
+    """Quote a word by the rules of C programs on Windows, and if it has characters special to cmd.exe or PowerShell."""
     quoted = subprocess.list2cmdline([word])
-    if quoted.startswith('"') or not _FOR_WINDOWS & set(word):
+    if quoted.startswith('"') or not _SPECIAL_ON_WINDOWS & set(word):
         return quoted
     # Backslashes before the closing quote count double in the rules of C programs.
     backslashes = len(quoted) - len(quoted.rstrip("\\"))

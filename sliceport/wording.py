@@ -10,7 +10,7 @@ from sliceport.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
 
-_FIRST, _FURTHER = 1, 16
+_FIRST_SIZE, _FURTHER_SIZE = 1, 16
 """Example sizes of the first axis, usually the batch, and of further axes."""
 _MAX_LENGTH = 300
 """Limit for quotes of a library's message in characters, because such a message may contain a whole file."""
@@ -107,8 +107,8 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     examples: dict[str, tuple[int, ...]] = {}
     for name, dims in shapes.items():
         shape = []
-        for axis, dim in enumerate((None, None) if dims is None else dims):
-            example = _FURTHER if axis else _FIRST
+        for axis, dim in enumerate((None, None) if dims is None else dims):  # an unknown rank is shown as two axes
+            example = _FURTHER_SIZE if axis else _FIRST_SIZE
             if isinstance(dim, int):
                 example = dim
             elif dim is not None:
@@ -119,7 +119,7 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
-    """Describe an error in a sentence that can follow the name of the model's file; `advice` ends the sentence."""
+    """Describe an unexpected error in a sentence that ends with `advice`, to follow the name of the model's file."""
     if isinstance(error, MemoryError | RecursionError):
         kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
         return f"the model exceeds the {kind} of this machine."

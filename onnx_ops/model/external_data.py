@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import onnx
@@ -9,7 +10,9 @@ import onnx
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
+from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError
+from sliceport.wording import shorten
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -23,9 +26,11 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
     return {entry.value for entry in entries if entry.key == "location"}
 
 
-def count_external_bytes(proto: onnx.ModelProto) -> int:
-    """Return the total size of the external tensors in memory."""
-    return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
+def describe_data_files(proto: onnx.ModelProto, folder: str) -> str:
+    """Return a text that changes when an external data file of the model does."""
+    files = ((name, os.path.join(folder, name)) for name in sorted(external_locations(proto)))
+    stats = ((name, os.stat(file)) for name, file in files if os.path.isfile(file))
+    return "".join(f"{name} {stat.st_size} {stat.st_mtime_ns} " for name, stat in stats)
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
@@ -42,3 +47,18 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
             except Exception as error:  # onnx-ir has several classes of errors for it
                 raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
             tensor.CopyFrom(loaded.raw)
+
+
+def load_whole(model: WholeModel) -> onnx.ModelProto:
+    """Return a model with all its weights in it.
+
+    Raises:
+        ModelError: The weights cannot be read, or are too many for one message.
+    """
+    proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
+    try:
+        onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
+        proto.ByteSize()
+    except Exception as error:  # onnx checks paths and sizes with errors of its own
+        raise ModelError(f"the weights of the model cannot be read ({shorten(str(error))}).") from None
+    return proto

@@ -13,6 +13,7 @@ import onnx
 from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.onnx_graph import OnnxGraph
+from onnx_ops.verify.runnable import to_device
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode
@@ -58,12 +59,13 @@ class Provider:
             DeviceError: The provider refuses the model, or the host program failed.
         """
         with self.device.without_retries():
-            results = self.device.run_onnx(model.data, inputs, model.outputs, fallback=True)
+            data, weights = to_device(model)
+            results = self.device.run_onnx(data, inputs, model.outputs, fallback=True, weights=weights)
         return dict(zip(model.outputs, results, strict=True))
 
 
 def find_refusals(
-    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Kind, message: str
+    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], kind: Kind, message: str
 ) -> tuple[Finding, ...]:
     """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
@@ -72,12 +74,11 @@ def find_refusals(
 
     Args:
         device: The device.
-        proto: The model.
+        graph: The model.
         inputs: The inputs that it ran on.
         kind: The kind of the failure; a node that fails in another way is not its cause.
         message: The message of the failure.
     """
-    graph = OnnxGraph(proto)
     bad, good = Side(Provider(device), {}), _reference()
     refused = _find_refused_alone(graph, device, good, inputs, kind)
     if refused:
@@ -119,10 +120,10 @@ def _find_refused_alone(
 
 
 def find_differences(
-    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str]
+    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
     """Find for each output the first node on the way to it that the provider computes differently."""
-    graph, bad, good = OnnxGraph(proto), Side(Provider(device), {}), _reference()
+    bad, good = Side(Provider(device), {}), _reference()
     findings = []
     for output in outputs:
         case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
@@ -179,4 +180,5 @@ def _key(model: WholeModel) -> bytes:
     for tensor in graph.initializer:
         if tensor.ByteSize() > _SMALL:
             tensor.raw_data = b""
+        del tensor.external_data[:]
     return bytes(proto.SerializeToString(deterministic=True))

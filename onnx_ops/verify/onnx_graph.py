@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import onnx_ir as ir
 
 from onnx_ops.checking import check
 from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.external_data import describe_data_files, load_whole
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
@@ -33,6 +36,8 @@ _MOVES = frozenset(
     }
 )  # fmt: skip
 _MAX_ITERATIONS = 100
+_WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
+"""The file of the weights of a probe. onnxruntime reads parameters of nodes, which are small, before it opens data."""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx import numpy_helper
@@ -54,12 +59,14 @@ class OnnxGraph:
     Args:
         proto: The model, with its weights, functions inlined, every node named.
         model: The same as onnx-ir has it, to make inputs; None for a body.
+        data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
     format = "onnx"
 
-    def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None) -> None:
+    def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph
+        self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
         self._proto, self._model = proto, model
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
         self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
@@ -90,7 +97,11 @@ class OnnxGraph:
 
     def whole(self) -> WholeModel:
         """Return the whole model; see `Graph`."""
-        return WholeModel(self.format, self._proto.SerializeToString(), tuple(self.inputs), tuple(self.outputs))
+        return self._to_whole(self._proto, self.inputs, self.outputs)
+
+    def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
+        data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
+        return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
 
     def cut(
         self,
@@ -113,7 +124,7 @@ class OnnxGraph:
             for name, array in inputs.items()
         )
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
-        return WholeModel(self.format, proto.SerializeToString(), tuple(inputs), tuple(outputs))
+        return self._to_whole(proto, inputs, outputs)
 
     def _empty_model(self) -> onnx.ModelProto:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
@@ -204,7 +215,7 @@ class OnnxGraph:
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
         if name in self._weights:
-            return onnx.numpy_helper.to_array(self._weights[name])
+            return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
             attribute = self._constant_nodes[name].attribute[0]
             value = onnx.helper.get_attribute_value(attribute)
@@ -227,7 +238,7 @@ class OnnxGraph:
             onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes=True))
             for name, array in arrays.items()
         )
-        return Body(title, OnnxGraph(proto), arrays)
+        return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
@@ -241,7 +252,7 @@ class OnnxGraph:
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""
-        proto = onnx.ModelProto.FromString(model.data)
+        proto = load_whole(model)
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
@@ -255,6 +266,34 @@ class OnnxGraph:
                 if isinstance(value, np.ndarray):
                     (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
         return _SCRIPT
+
+    def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
+        """Write cut models that share their larger weights in `weights.bin`; see `WritesCuts`."""
+        names: list[str] = []
+        places: dict[bytes, int] = {}
+        with open(folder / _WEIGHTS, "wb") as file:
+            for model in models:
+                proto = onnx.ModelProto.FromString(model.data)
+                for tensor in proto.graph.initializer:
+                    if len(tensor.raw_data) >= _LARGE_BYTES:
+                        digest = hashlib.sha256(tensor.raw_data).digest()
+                        if digest not in places:
+                            places[digest] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                            file.write(tensor.raw_data)
+                        size = len(tensor.raw_data)
+                        onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[digest], size)
+                        tensor.ClearField("raw_data")
+                names.append(f"{len(names):02}.onnx")
+                (folder / names[-1]).write_bytes(proto.SerializeToString())
+        if not places:
+            (folder / _WEIGHTS).unlink()
+        return names
+
+    def anonymised(self, seed: int, *, has_random_weights: bool) -> OnnxGraph:
+        """Return the same graph with other names, and if asked with random weights; see `Anonymises`."""
+        from onnx_ops.verify.anonymise import anonymise
+
+        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=has_random_weights))
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:

@@ -15,13 +15,14 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import read_complete_model
+from onnx_ops.verify.runnable import Runnable, read_complete_model, to_device
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
 from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
+from sliceport.directml.device.windows import ADAPTER
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
@@ -66,21 +67,25 @@ def run_model(
     else:
         arrays = runnable.make_inputs(given, shapes, seed)
     with open_provider() as dml:
-        return run_on(dml, runnable.proto, arrays, expected, locates=against)
+        return run_on(dml, runnable, arrays, expected, locates=against)
 
 
-def open_provider() -> device.Device:
+def open_provider(adapter: str | None = None) -> device.Device:
     """Open the device that whole models run on, which retries failed calls.
+
+    Args:
+        adapter: The number of the adapter on Windows; None for that of the environment.
 
     Raises:
         DeviceError: DirectML is not installed.
     """
-    return device.open(timeout=TIMEOUT, retries=True)
+    environment = None if adapter is None else {ADAPTER: adapter}
+    return device.open(timeout=TIMEOUT, retries=True, environment=environment)
 
 
 def run_on(
     dml: device.Device,
-    proto: onnx.ModelProto,
+    model: Runnable,
     arrays: Mapping[str, Array],
     expected: Mapping[str, Value] | None,
     *,
@@ -91,7 +96,7 @@ def run_on(
 
     Args:
         dml: The device.
-        proto: The model, as `read_complete_model` has it.
+        model: The model, as `read_complete_model` returns it.
         arrays: Its inputs.
         expected: The expected outputs; None compares nothing.
         locates: Whether to find the nodes that cause a refusal or a difference.
@@ -100,28 +105,27 @@ def run_on(
     Raises:
         DeviceError: The host program cannot be started, or takes no such inputs.
     """
-    names = list(dict.fromkeys(output.name for output in proto.graph.output))
-    facts, serialized = dml.facts(), proto.SerializeToString()
+    names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
+    facts, (data, weights) = dml.facts(), to_device(model.whole())
     say("running the model on DirectML")
     try:
-        results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
+        results = dict(zip(names, dml.run_onnx(data, arrays, names, fallback=True, weights=weights), strict=True))
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            refusals = find_refusals(dml, proto, arrays, kind, str(error))
+            refusals = find_refusals(dml, graph, arrays, kind, str(error))
         refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
-        findings = explain_findings(refusals, proto)
+        findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
-    nodes = _placement(dml, serialized, arrays, names) if traces else ()
-    graph = OnnxGraph(proto)
+    nodes = _placement(dml, data, arrays, names, weights) if traces else ()
     outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
         say("looking for the first node that differs")
-        different = find_differences(dml, proto, arrays, [output.name for output in wrong])
-        findings = explain_findings(different, proto)
+        different = find_differences(dml, graph, arrays, [output.name for output in wrong])
+        findings = explain_findings(different, model.proto)
     else:
         findings = tuple(
             Finding("different", "", "", f"output {each.name!r} differs from {onnxruntime_cpu.NAME}: {each.detail}.")
@@ -152,15 +156,19 @@ def _runs_anything(dml: device.Device) -> bool:
 
 
 def _placement(
-    dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str]
+    dml: device.Device,
+    model: bytes,
+    arrays: Mapping[str, Array],
+    names: Sequence[str],
+    weights: Sequence[device.FileRange],
 ) -> tuple[NodeRun, ...]:
     """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")
     try:
         with dml.without_retries():
-            return tuple(dml.trace_onnx(model, arrays, names)[1])
+            return tuple(dml.trace_onnx(model, arrays, names, weights=weights)[1])
     except (CallFailed, HostDied):
-        return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
+        return tuple(dml.trace_onnx(model, arrays, names, fusion=True, weights=weights)[1])
 
 
 def _compare_output(graph: OnnxGraph, name: str, got: Array, expected: Value) -> OutputRun:

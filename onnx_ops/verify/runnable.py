@@ -11,22 +11,22 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.external_data import count_external_bytes, load_small_tensors
-from onnx_ops.model.io import to_ir
-from onnx_ops.model.nodes import node_name
+from onnx_ops.model.external_data import external_tensors, load_small_tensors
+from onnx_ops.model.io import external_tensors as held_tensors
+from onnx_ops.model.io import load_externals, to_ir
+from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.read import CheckedModel, describe_cause, path_in_errors, read_any, read_checked
+from onnx_ops.model.read import CheckedModel, path_in_errors, read_any, read_checked
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.inputs import make_inputs
+from sliceport.directml.device import WEIGHTS, FileRange
 from sliceport.engines.engine import WholeModel
-from sliceport.errors import ModelError
 from sliceport.formats import InputShapes
-
-_MAX_BYTES = 2**31 - 2**20
 
 
 @dataclass(frozen=True)
@@ -106,30 +106,43 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
 
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
-    """Read a model with its weights in it, functions inlined and every node named.
+    """Read a model, functions inlined and every node named. Only large weights of the main graph stay in their files.
 
     Args:
         model: See `read_any`.
         data_folder: The folder of its external data files, if that is not the file's own.
 
     Raises:
-        ModelError: The model or its data cannot be read, or it is too large.
+        ModelError: The model or its data cannot be read.
     """
     checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
-    with path_in_errors(checked.path):
-        if checked.proto.ByteSize() + count_external_bytes(checked.proto) > _MAX_BYTES:
-            raise ModelError("with its weights it is larger than 2 GiB, which a process cannot be handed.")
-        try:
-            onnx.external_data_helper.load_external_data_for_model(checked.proto, checked.base_dir)
-        except Exception as error:  # onnx checks paths and sizes with errors of its own
-            raise ModelError(f"its weights cannot be read ({describe_cause(error)}).") from None
     complete = to_ir(checked)
     inline_functions(complete)
+    weights = [value.const_value for value in complete.graph.initializers.values()]
+    large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
+    with path_in_errors(checked.path):  # onnxruntime takes no others from files in memory
+        load_externals([(tensor, put) for tensor, put in held_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
     embed_function(complete)
-    return Runnable(ir.serde.serialize_model(complete), complete)
+    return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
+
+
+def to_device(model: WholeModel) -> tuple[bytes, list[FileRange]]:
+    """Return a model that refers to one file `WEIGHTS` for its external tensors, and the parts of that file."""
+    if not model.data_folder:
+        return model.data, []
+    proto, parts, offset = onnx.ModelProto.FromString(model.data), list[FileRange](), 0
+    for tensor in external_tensors(proto):
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        path = os.path.join(model.data_folder, entries["location"])
+        parts.append(FileRange(path, int(entries.get("offset", 0)), Tensor(tensor).nbytes))
+        del tensor.external_data[:]
+        for key, value in (("location", WEIGHTS), ("offset", offset), ("length", len(parts[-1]))):
+            tensor.external_data.add(key=key, value=str(value))
+        offset += len(parts[-1])
+    return proto.SerializeToString(), parts
 
 
 def _leaves_out_parts(node: onnx.NodeProto) -> bool:

@@ -1,7 +1,7 @@
 """Tasks on a cluster: the scheduler of dask.distributed gives them to its workers.
 
-Results go to the store, from whichever worker. Dask itself gives a task again that a dying worker had. A run whose
-scheduler is lost ends; the same command goes on where it ended.
+The workers write results to the store. If a worker dies, Dask gives its tasks to other workers. If the scheduler is
+lost, the run ends, and the same command continues it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
 """Map the scheme of a URL to that of Dask's address. An address without a scheme gets that of Dask's configuration."""
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}/?")
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 """Seconds to connect to the scheduler, and to tell the workers that the run is over."""
 _RETRIES = 2
 """Number of times that a task is repeated after an exception, such as a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""Tasks that the scheduler has at once, few because each death of a worker counts against all tasks of the worker."""
+"""Numbers of tasks that the scheduler has at once. Each death of a worker counts against all tasks of the worker."""
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
@@ -68,7 +68,7 @@ def open_cluster(url: str) -> Runner:
     address = _SCHEMES[scheme] + address.rstrip("/")
     progress.say(f"connecting to {address}")
     try:
-        client = Client(address, timeout=_PATIENCE, set_as_default=False, name="sliceport")
+        client = Client(address, timeout=_TIMEOUT, set_as_default=False, name="sliceport")
     except Exception as error:  # of the network, of TLS, of another version of distributed
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({reason}).") from None
@@ -100,14 +100,15 @@ class _DaskRunner:
         try:
             journal = open_store(job.root).names("runs")[-1]
             completed = as_completed(loop=self._client.loop)
-            source = iter(tasks)
-            waiting = list(islice(source, 1))
-            while waiting or self._tasks:
+            remaining = iter(tasks)
+            to_submit = list(islice(remaining, 1))  # the first task alone, because its worker may not fit
+            while to_submit or self._tasks:
                 workers = self._find_workers()
-                free = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values())) - len(self._tasks) - len(waiting)
-                for task in (*waiting, *islice(source, max(0, free))):
+                limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values()))
+                free = limit - len(self._tasks) - len(to_submit)
+                for task in (*to_submit, *islice(remaining, max(0, free))):
                     completed.add(self._submit(job, task, journal, list(workers)))
-                waiting = []
+                to_submit = []
                 futures = completed.next_batch()
                 with self._dask_errors_as_loss():  # Dask repeats a task whose result is lost
                     results = self._client.gather({future.key: future for future in futures}, errors="skip")
@@ -115,14 +116,14 @@ class _DaskRunner:
                     task = self._tasks.pop(future.key)
                     done = self._read(job, task, future, results[future.key])
                     if done is None:
-                        waiting.append(task)
+                        to_submit.append(task)
                     else:
                         yield done
         finally:
-            with suppress(Exception, CancelledError):  # whatever a dying cluster answers
-                limits: Any = {"on_error": "ignore", "callback_timeout": _PATIENCE}
+            with suppress(Exception, CancelledError):  # a cluster that is ending raises many kinds of errors
+                limits: Any = {"on_error": "ignore", "callback_timeout": _TIMEOUT}
                 self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
-            self._client.close(timeout=_PATIENCE)
+            self._client.close(timeout=_TIMEOUT)
 
     def _find_workers(self) -> dict[str, int]:
         """Map the address of each worker that may fit to its number of threads.
@@ -143,7 +144,7 @@ class _DaskRunner:
         return fit
 
     def _submit(self, job: Job, task: Task, journal: str, workers: list[str]) -> Any:
-        """Give a task to the scheduler, which prefers the given workers once others have refused."""
+        """Give a task to the scheduler. Once a worker has refused the run, the scheduler prefers `workers`."""
         key = f"{self._name}-{secrets.token_hex(8)}"
         # Other workers remain allowed: a task would wait for ever for workers that have ended.
         limits: dict[str, Any] = {"workers": workers, "allow_other_workers": True} if self._refusals and workers else {}

@@ -18,11 +18,11 @@ from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import SliceportError
 from sliceport.sandbox import supervisor
 
-_PATIENCE = 5.0
-"""Seconds in which tasks under way are ended."""
+_STOP_TIMEOUT = 5.0
+"""Seconds to end the tasks of a stopped run."""
 _stopped: dict[str, threading.Event] = {}
 """For each run that this worker fits, an event that is set when the run is over."""
-_at_work: list[str] = []
+_runs_of_tasks: list[str] = []
 """The name of the run of each task under way."""
 
 
@@ -55,16 +55,16 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, by
     job, task, journal, model = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
     if run not in _stopped and (refusal := describe_refusal(job.root, journal, model)):
         return address, refusal, b""
-    is_stopped = _stopped.setdefault(run, threading.Event())
-    if is_stopped.is_set():
+    stop_event = _stopped.setdefault(run, threading.Event())
+    if stop_event.is_set():
         raise RunStopped
     store = open_store(job.root)
     scratch = store.new_scratch()
-    _at_work.append(run)
+    _runs_of_tasks.append(run)
     try:
-        return address, "", pickle.dumps(process(job, task, scratch, is_stopped))
+        return address, "", pickle.dumps(process(job, task, scratch, stop_event))
     finally:
-        _at_work.remove(run)
+        _runs_of_tasks.remove(run)
         store.remove_scratch(scratch)
 
 
@@ -91,16 +91,16 @@ def _name_worker() -> str:
 
 
 def stop_run(run: str) -> None:
-    """End the tasks of a run. While other runs have tasks, all go on, because `end_calls` would end those, too."""
+    """End the tasks of a run, unless other runs have tasks here, because `end_calls` would end those, too."""
     _stopped.setdefault(run, threading.Event()).set()
 
     def end_tasks() -> None:
-        deadline = time.monotonic() + _PATIENCE
-        while run in _at_work and time.monotonic() < deadline:
-            if set(_at_work) == {run}:
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        while run in _runs_of_tasks and time.monotonic() < deadline:
+            if set(_runs_of_tasks) == {run}:
                 supervisor.end_calls()  # repeated, because a call may just have begun
             time.sleep(0.05)
-        if not _at_work:
+        if not _runs_of_tasks:
             supervisor.end_idle()
 
     threading.Thread(target=end_tasks, daemon=True).start()  # this thread answers the scheduler

@@ -12,7 +12,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, more
+from sliceport.batch.summary import count_models, count_more
 from sliceport.commands.outcome import Finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
@@ -21,6 +21,7 @@ Key = tuple[str, str, str, str, str]
 """Reason, operator, engine, defect and node, which identify a finding in both runs."""
 
 _Mask = Callable[[str], str]
+"""Removes the versions and options of a run from a text, so that the texts of two runs can be compared."""
 _PARTS = ("message", "findings", "input_shapes", "result")
 
 
@@ -43,7 +44,7 @@ class ModelChange:
         message: Its message in the later run.
         findings: The new findings, or the fixed ones without their messages. A failure, such as a crash, counts as a
             finding with the verdict as its reason.
-        differs: For a model that is only changed, the parts of the row that differ, such as `result`.
+        differs: The parts of the row that differ, such as `result`, if no finding is new or fixed.
     """
 
     model: str
@@ -119,7 +120,7 @@ class RunComparison:
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
                 lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]
-                parts.append("\n".join([f"{title}:", *lines, *more(len(models) - MAX_LISTED)]))
+                parts.append("\n".join([f"{title}:", *lines, *count_more(len(models) - MAX_LISTED)]))
         return "\n\n".join(parts)
 
 
@@ -145,8 +146,8 @@ def _section(title: str, changes: list[ModelChange], columns: int | None) -> str
         lines += wrap(f"  {printable(change.model)}: {verdicts}{differs}", columns)
         for finding in change.findings[:MAX_LISTED]:
             lines += wrap(f"    {describe_finding(finding)}", columns)
-        lines += [f"  {line}" for line in more(len(change.findings) - MAX_LISTED)]
-    return "\n".join(lines + more(len(changes) - MAX_LISTED))
+        lines += [f"  {line}" for line in count_more(len(change.findings) - MAX_LISTED)]
+    return "\n".join(lines + count_more(len(changes) - MAX_LISTED))
 
 
 def show_value(value: Any) -> str:
@@ -184,13 +185,13 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
+    earlier = {row["model"]: _EarlierRow.of(row, masks[0]) for row in rows_a}
     for row in rows_b:
         before = earlier.pop(row["model"], None)
         if before is None:
             comparison.added.append(row["model"])
         else:
-            _compare_row(comparison, before, row, _digests(row, masks[1]))
+            _compare_row(comparison, before, row, _digest_parts(row, masks[1]))
     if earlier and comparison.added and not comparison.count_common():
         raise UsageError(
             f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
@@ -201,7 +202,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
 
 @dataclass(frozen=True, slots=True)
-class _Earlier:
+class _EarlierRow:
     """Digests and findings of a row of the earlier run, small whatever the size of its result."""
 
     verdict: str
@@ -209,17 +210,19 @@ class _Earlier:
     digests: tuple[bytes, ...]
 
     @classmethod
-    def of(cls, row: Row, mask: _Mask) -> _Earlier:
-        return cls(intern(row["verdict"]), tuple(_key(finding) for finding in _problems(row)), _digests(row, mask))
+    def of(cls, row: Row, mask: _Mask) -> _EarlierRow:
+        return cls(
+            intern(row["verdict"]), tuple(_key_of(finding) for finding in _list_problems(row)), _digest_parts(row, mask)
+        )
 
 
-def _compare_row(comparison: RunComparison, before: _Earlier, row: Row, digests: tuple[bytes, ...]) -> None:
+def _compare_row(comparison: RunComparison, before: _EarlierRow, row: Row, digests: tuple[bytes, ...]) -> None:
     """Compare the rows of one model, and add what changed to the comparison."""
     fixed_keys = Counter(before.problems)
     new = []
-    for finding in _problems(row):
-        if fixed_keys[_key(finding)]:
-            fixed_keys[_key(finding)] -= 1
+    for finding in _list_problems(row):
+        if fixed_keys[_key_of(finding)]:
+            fixed_keys[_key_of(finding)] -= 1
         else:
             new.append(finding)
     # A model that fails now may still have its earlier findings.
@@ -231,7 +234,7 @@ def _compare_row(comparison: RunComparison, before: _Earlier, row: Row, digests:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
         differing = tuple(
-            part for part, old, digest in zip(_PARTS, before.digests, digests, strict=True) if old != digest
+            part for part, earlier, later in zip(_PARTS, before.digests, digests, strict=True) if earlier != later
         )
         if differing or row["verdict"] != before.verdict:
             comparison.changed.append(replace(change, differs=differing))
@@ -239,8 +242,8 @@ def _compare_row(comparison: RunComparison, before: _Earlier, row: Row, digests:
             comparison.same += 1
 
 
-def _problems(row: Row) -> list[Finding]:
-    """Return the findings of a model, without the informative ones, and its failure."""
+def _list_problems(row: Row) -> list[Finding]:
+    """Return the findings of a model, without the informative ones, and a finding for its failure, if any."""
     problems = [finding for finding in row["findings"] if finding["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
@@ -250,7 +253,7 @@ def _problems(row: Row) -> list[Finding]:
     return problems
 
 
-def _key(finding: Finding) -> Key:
+def _key_of(finding: Finding) -> Key:
     reason, operator, engine, defect = (intern(finding[part]) for part in ("reason", "operator", "engine", "defect"))
     return reason, operator, engine, defect, finding["node"]
 
@@ -260,7 +263,7 @@ def _make_finding(key: Key) -> Finding:
     return {"reason": reason, "operator": operator, "engine": engine, "defect": defect, "node": node, "message": ""}
 
 
-def _digests(row: Row, mask: _Mask) -> tuple[bytes, ...]:
+def _digest_parts(row: Row, mask: _Mask) -> tuple[bytes, ...]:
     """Return a digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
     texts = (mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS)
@@ -278,22 +281,26 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     A version may be followed by the suffix of a build. A number without a dot is not masked, because it could mean
     anything. An option is masked as a key of JSON and on a command line.
     """
-    patterns = []
+    version_patterns = []
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
-        name = re.escape(version)  # stands first, so that the search for it is fast
-        patterns.append((version, re.compile(rf"{name}(?<![\w.]{name})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")))
-    named = []
+        escaped = re.escape(version)  # stands first, so that the search for it is fast
+        version_patterns.append(
+            (version, re.compile(rf"{escaped}(?<![\w.]{escaped})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)"))
+        )
+    option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
         # A value of a shell ends at a space, unless it is quoted; JSON escapes the quotes.
-        named.append(re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""))
+        option_patterns.append(
+            re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)""")
+        )
 
     def mask(text: str) -> str:
-        for version, pattern in patterns:
+        for version, pattern in version_patterns:
             if version in text:
                 text = pattern.sub("{version}", text)
-        for pattern in named:
+        for pattern in option_patterns:
             text = pattern.sub("", text)
         return text
 

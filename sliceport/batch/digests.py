@@ -30,7 +30,7 @@ _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
 def state_of(path: str) -> State:
     """Return the state of a file; None if the file is missing or the system does not return its state."""
     try:
-        return _state(os.stat(path))
+        return _state_of_status(os.stat(path))
     except OSError:
         return None
 
@@ -46,48 +46,48 @@ def digest_file(path: str) -> str:
     with open(path, "rb") as file:
         before = os.fstat(file.fileno())
         is_settled = time.time() - before.st_ctime > _SETTLED
-        # On Windows, `st_ctime` is the time of creation.
+        # On Windows, `st_ctime` is the time of creation, which does not show a change.
         is_cached = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
-        token = repr(_state(before))
+        token = repr(_state_of_status(before))
         if is_cached and (digest := read_cached(token)) is not None:
             return digest
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if is_cached and _state(os.fstat(file.fileno())) == _state(before):
+        if is_cached and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
             write_cached(token, digest)
     return digest
 
 
-def _state(status: os.stat_result) -> tuple[int, ...]:
+def _state_of_status(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def read_cached(token: str) -> str | None:
-    """Return the digest that is cached for a state of a file, or None.
+    """Return the entry that is cached for a state of a file, or None.
 
-    For a model at a URL, a space and the names of its other files follow, as JSON.
+    An entry is a digest. For a model at a URL, a space and the names of its other files follow, as JSON.
     """
     try:
-        with open(_entry(token), encoding="ascii") as file:
+        with open(_cache_path(token), encoding="ascii") as file:
             text = file.read()
     except (OSError, ValueError):
         return None
     return text if _ENTRY.fullmatch(text) else None
 
 
-def write_cached(token: str, digest: str) -> None:
-    """Cache the digest, or the entry of a model, for a state of a file. Do nothing if the cache cannot be written."""
-    entry = _entry(token)
-    temporary = f"{entry}.{secrets.token_hex(4)}"
+def write_cached(token: str, entry: str) -> None:
+    """Cache the entry for a state of a file; see `read_cached`. Do nothing if the cache cannot be written."""
+    path = _cache_path(token)
+    temporary = f"{path}.{secrets.token_hex(4)}"
     with suppress(OSError):
-        os.makedirs(os.path.dirname(entry), exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             with open(temporary, "w", encoding="ascii") as file:
-                file.write(digest)
-            os.replace(temporary, entry)
+                file.write(entry)
+            os.replace(temporary, path)
         except OSError:
             os.unlink(temporary)
 
 
-def _entry(token: str) -> str:
+def _cache_path(token: str) -> str:
     name = hashlib.sha256(token.encode()).hexdigest()
     return os.path.join(user_cache(), "digests", name[:2], name)

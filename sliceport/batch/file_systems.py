@@ -70,8 +70,8 @@ def to_url(url: str, path: str) -> str:
         return path
     parts = url.split("::")
     i = next(i for i, part in enumerate(parts) if "://" in part)
-    protocol, _, written = parts[i].partition("://")
-    if path.startswith("/") and not written.startswith("/"):
+    protocol, _, path_in_url = parts[i].partition("://")
+    if path.startswith("/") and not path_in_url.startswith("/"):
         path = path.lstrip("/")
     return "::".join([*parts[:i], f"{protocol}://{path}", *parts[i + 1 :]])
 
@@ -112,7 +112,13 @@ def describe_state(url: str) -> str | None:
 
 
 def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
-    """Run an action at a URL. Repeat it after a transient error. In errors, `verb` names the action, as in "read".
+    """Run an action at a URL, and repeat it after a transient error.
+
+    Args:
+        verb: The participle that names the action in messages, such as `read`.
+        url: The URL.
+        action: The action.
+
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: As the action does.
@@ -133,14 +139,14 @@ def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
 def _is_transient(error: Exception) -> bool:
     """Return whether an error is transient and worth retrying."""
     if isinstance(error, OSError):
-        return error.errno not in _LASTING and not isinstance(
-            error, PermissionError | IsADirectoryError | FileExistsError
-        )
+        # Implementations raise these classes without a number.
+        is_lasting = isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
+        return not is_lasting and error.errno not in _LASTING
     names = {kind.__name__ for kind in type(error).__mro__}
     return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
 def failure(verb: str, url: str, error: Exception) -> RemoteError:
-    """Return the error for a URL that cannot be read, written or listed; `verb` is that participle."""
+    """Return the error for a failed action at a URL; see `attempt`."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return RemoteError(f"'{url}' cannot be {verb} ({reason}).")

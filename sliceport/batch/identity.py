@@ -61,13 +61,17 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     files: dict[str, State] = {}
     path = "" if is_url(task.location) else task.location
     try:
-        digests = _digest_files(path, files) if path else None if downloads else _recall(task.location)
+        digests = None
+        if path:
+            digests = _digest_files(path, files)
+        elif not downloads:
+            digests = _read_cached_digests(task.location)
         if digests is None:
             path, digests = _download(task.location, folder)
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from error
     options = options_of(job, task)
-    depends = {
+    dependencies = {
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
         "options": options,
@@ -79,7 +83,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "content": digests.pop(""),
         "beside": digests,
     }
-    key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("ascii")).hexdigest()
+    key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
     return Identity(key, path, files)
 
 
@@ -101,8 +105,8 @@ def _digest_files(path: str, files: dict[str, State]) -> Digests:
     return digests
 
 
-def _recall(url: str) -> Digests | None:
-    """Return the digests of a model at a URL from the cache; None unless all files are as they were then."""
+def _read_cached_digests(url: str) -> Digests | None:
+    """Return the digests of a model at a URL from the cache; None if a file has changed since."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
             return None
@@ -118,7 +122,7 @@ def _recall(url: str) -> Digests | None:
                 return None
             digests[name] = cached
         return digests
-    except (FileNotFoundError, ValueError):  # the download reports why a model is not there
+    except (FileNotFoundError, ValueError):  # the download raises the error for a model that is missing
         return None
 
 

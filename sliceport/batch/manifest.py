@@ -43,7 +43,7 @@ class Entry:
     """Entry of a manifest about a model, or about all models that a pattern matches.
 
     Attributes:
-        where: Its place in the manifest, for messages.
+        where: Its line or number in the manifest, for messages.
         model: The model or pattern as written; empty for the defaults.
         input_shapes: Shapes by input.
         inputs: Files of arrays by input.
@@ -101,6 +101,7 @@ class Manifest:
         return tuple(f"manifest '{self.path}', {entry.where}: {entry.model!r} matches no model." for entry in unused)
 
     def _matching(self, name: str) -> list[int]:
+        """Return the numbers of the entries for a model, in order."""
         entries = {i for pattern, i in self._patterns if pattern.match(name)}
         if name in self._exact:
             entries.add(self._exact[name])
@@ -116,8 +117,8 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
     """Compile a pattern for URLs, or for absolute paths if it starts in the folder of the manifest."""
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
-    drive, rest = os.path.splitdrive(with_slashes(pattern))
-    parts = rest.split("/")
+    drive, path = os.path.splitdrive(with_slashes(pattern))
+    parts = path.split("/")
     count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
     # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
     folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
@@ -125,7 +126,7 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
 
 
 class _Mistake(Exception):
-    """Mistake in a part of a manifest. The message does not name the part."""
+    """Mistake in a part of a manifest. The message does not name the part; `read_manifest` does."""
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -171,7 +172,7 @@ def _read_text(path: str) -> str:
 
 
 def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the place and the data of each part of TOML, the defaults first."""
+    """Yield a name for messages and the data of each part of TOML, the defaults first."""
     try:
         data = tomllib.loads(text)
     except RecursionError as error:
@@ -186,7 +187,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each line that is not empty."""
+    """Yield a name for messages and the text of each line that is not empty."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"line {number}", line

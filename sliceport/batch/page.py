@@ -20,7 +20,7 @@ from sliceport.report.table import printable
 
 _CHUNK = 2**18
 """Number of characters of findings and results in one compressed block."""
-_SINCE = ("new", "fixed", "changed", "added", "same")
+_CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
 def write_page(
@@ -70,56 +70,65 @@ def write_page(
 class _Data:
     """Data of the page. Rows are compressed as they are added, so that memory stays small."""
 
-    since: dict[str, list[str]] | None
+    changes: dict[str, list[str]] | None
+    """The kinds of change of each model since the earlier run; None without an earlier run."""
     summary: Summary = field(default_factory=Summary)
-    _since: Counter[str] = field(default_factory=Counter)
+    _change_counts: Counter[str] = field(default_factory=Counter)
     _rows: list[tuple[bool, int, str, str]] = field(default_factory=list)
-    """The rows of the table, after what they are sorted by: whether they have nothing new, verdict, model."""
+    """The rows of the table as JSON, after their sort keys: whether nothing is new, verdict, model."""
     _starts: list[int] = field(default_factory=list)
+    """The number of the first model of each block of details."""
     _chunks: list[str] = field(default_factory=list)
     _details: list[str] = field(default_factory=list)
     _size: int = 0
 
     def add(self, row: Row) -> None:
-        at = self.summary.models
+        """Add a model."""
+        number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        since = [] if self.since is None else self.since.get(row["model"], ["same"])
-        names = (_names(finding[part] for finding in findings) for part in ("operator", "engine", "defect", "node"))
-        *groups, nodes = map_texts([since, reasons_of(row), [row["verdict"]], *names], printable)
-        line = {
-            "at": at,
+        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
+        names = (
+            _sort_distinct(finding[part] for finding in findings) for part in ("operator", "engine", "defect", "node")
+        )
+        *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
+        table_row = {
+            "at": number,
             "model": printable(row["model"]),
             "message": printable(row["message"]),
             "count": len(findings),
             "nodes": nodes,
             "groups": groups,
         }
-        self._since.update(since)
-        self._rows.append(("new" not in since, VERDICTS.index(row["verdict"]), row["model"], _json(line)))
+        self._change_counts.update(changes)
+        self._rows.append(("new" not in changes, VERDICTS.index(row["verdict"]), row["model"], _json(table_row)))
         if not self._details:
-            self._starts.append(at)
+            self._starts.append(number)
         self._details.append(_json(_detail(row)))
         self._size += len(self._details[-1])
         if self._size >= _CHUNK:
             self._close_chunk()
 
     def index(self) -> str:
+        """Return the packed data of the table: the values to filter by, and the rows."""
         groups: dict[str, dict[str, int]] = {
-            "Since the earlier run": {word: self._since[word] for word in _SINCE if self._since[word]},
+            "Since the earlier run": {
+                word: self._change_counts[word] for word in _CHANGES if self._change_counts[word]
+            },
             "Reason": {},
             "Verdict": {word: self.summary.verdicts[word] for word in VERDICTS if self.summary.verdicts[word]},
         }
         for part, tallies in self.summary.groups():
             groups[part.capitalize()] = {printable(name): tally.models for name, tally in tallies.items()}
-        titled = [
+        filters = [
             {"title": title, "names": list(models), "largest": max(models.values(), default=0)}
             for title, models in groups.items()
         ]
         rows = ",".join(row[-1] for row in sorted(self._rows))
-        return _pack(f'{{"groups":{_json(titled)},"starts":{_json(self._starts)},"rows":[{rows}]}}')
+        return _pack(f'{{"groups":{_json(filters)},"starts":{_json(self._starts)},"rows":[{rows}]}}')
 
     def chunks(self) -> Sequence[str]:
+        """Return the packed details of the models, in blocks."""
         if self._details:
             self._close_chunk()
         return self._chunks
@@ -150,14 +159,14 @@ def _detail(row: Row) -> dict[str, Any]:
 
 def _changes_by_model(comparison: RunComparison) -> dict[str, list[str]]:
     """Map each model that changed since the earlier run to its kinds of change."""
-    since: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for word, changes in (("new", comparison.new), ("fixed", comparison.fixed), ("changed", comparison.changed)):
         for change in changes:
-            since.setdefault(change.model, []).append(word)
-    return since | {model: ["added"] for model in comparison.added}
+            kinds.setdefault(change.model, []).append(word)
+    return kinds | {model: ["added"] for model in comparison.added}
 
 
-def _names(names: Iterable[str]) -> list[str]:
+def _sort_distinct(names: Iterable[str]) -> list[str]:
     return sorted(set(filter(None, names)))
 
 

@@ -50,46 +50,47 @@ class UnreadableResult(UsageError):
     """Error of the folder of the results, not of a model."""
 
 
-def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) -> Done:
+def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Do a task unless its result exists. An error of the model becomes its result.
 
     Args:
         job: The command and options of all tasks.
         task: The model.
         scratch: A local folder for temporary files.
-        is_stopped: An event that is set before child processes are ended.
+        stop_event: An event that is set before child processes are ended.
 
     Raises:
-        RunStopped: `is_stopped` is set.
+        RunStopped: `stop_event` is set.
         UsageError: The result cannot be read or stored, or no child process can be started.
     """
-    begun = time.monotonic()
-    folder = scratch / secrets.token_hex(8)  # whoever writes there makes it, because few models need it
+    start = time.monotonic()
+    folder = scratch / secrets.token_hex(8)  # made only when something is written there, because few models need it
     try:
-        done = _run_task(job, task, folder, is_stopped)
+        done = _run_task(job, task, folder, stop_event)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return replace(done, seconds=round(time.monotonic() - begun, 4))
+    return replace(done, seconds=round(time.monotonic() - start, 4))
 
 
-def _run_task(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
-    patience = None if job.timeout is None else job.timeout + _PREPARATION
+def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
+    """Do a task in child processes; see `process`."""
+    look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION
     identity = Identity("", task.location)
     done: Done | None
     try:
-        identity, done = _call(is_stopped, _look_up, job, task, folder, timeout=patience, memory=job.memory)
+        identity, done = _call(stop_event, _look_up, job, task, folder, timeout=look_up_timeout, memory=job.memory)
         if done is None:
-            done = _call(is_stopped, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
+            done = _call(stop_event, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
         return done
     except UnreadableResult:
         raise
     except supervisor.ChildNotStarted as error:  # no other model could be started either
-        if is_stopped.is_set():
+        if stop_event.is_set():
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
     except Exception as error:
         is_death = isinstance(error, supervisor.ChildDied | MemoryError)
-        if is_death and is_stopped.is_set():
+        if is_death and stop_event.is_set():
             raise RunStopped from None
         if identity.key and not is_death:
             raise  # the result cannot be stored
@@ -99,7 +100,7 @@ def _run_task(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -
         return _store(job, task, identity, folder, outcome)
 
 
-def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
+def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
     """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
 
     If the whole machine shuts down, this process ends before the second call.
@@ -107,7 +108,7 @@ def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any,
     try:
         return supervisor.call_twice(function, *args, **limits)
     except supervisor.ChildTerminated:
-        if is_stopped.wait(_SHUTDOWN):
+        if stop_event.wait(_SHUTDOWN):
             raise
         return supervisor.call_twice(function, *args, **limits)
 
@@ -145,19 +146,19 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     """Run the command on a model, and store the result unless the machine caused it."""
     command = load(job.command)
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
-    chosen: dict[str, list[int]] = {}
-    is_of_machine = False
+    chosen_shapes: dict[str, list[int]] = {}
+    is_caused_by_machine = False
     try:
         if output is not None:
             output.mkdir(parents=True)
         options = options_of(job, task)
-        shapes = _fitting_shapes(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
+        shapes = _shapes_of_inputs(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
             from sliceport.open_shapes import choose_shapes
 
-            chosen = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
-        if shapes or chosen or options.get("input_shapes"):
-            options["input_shapes"] = chosen | shapes
+            chosen_shapes = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
+        if shapes or chosen_shapes or options.get("input_shapes"):
+            options["input_shapes"] = chosen_shapes | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line_spelling():
@@ -165,12 +166,12 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
     except supervisor.ChildLost:
         raise
-    except Exception as error:  # whatever a library raises is about the model's file
+    except Exception as error:  # any library may raise any error for the model's file
         outcome = _describe_failure(job, error)
-        is_of_machine = _is_of_machine(error)
-    if chosen:
-        outcome["input_shapes"] = chosen
-    if is_of_machine:
+        is_caused_by_machine = _is_caused_by_machine(error)
+    if chosen_shapes:
+        outcome["input_shapes"] = chosen_shapes
+    if is_caused_by_machine:
         return _report_unstored(job, task, identity, folder, outcome)
     if not identity.is_current():
         changed = {"verdict": "error", "message": "it was changed while it was read."}
@@ -178,7 +179,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     return _store(job, task, identity, folder, outcome)
 
 
-_OF_MODEL = frozenset(
+_CAUSED_BY_MODEL = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EEXIST, errno.ELOOP)
 )
 """Errors of the system that a model's content causes, by the names of its data files.
@@ -187,13 +188,13 @@ All others, such as a full disk, a missing permission or a lost connection, have
 """
 
 
-def _is_of_machine(error: BaseException | None) -> bool:
-    """Return whether an error comes from the machine or the network, so that the next run may be without it."""
+def _is_caused_by_machine(error: BaseException | None) -> bool:
+    """Return whether an error comes from the machine or the network, so that a repetition may succeed."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         # Libraries raise an OSError without a number about the content of a file.
-        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_MODEL:
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _CAUSED_BY_MODEL:
             return True
         if isinstance(error, ConnectionError | TimeoutError | RemoteError):
             return True
@@ -201,7 +202,7 @@ def _is_of_machine(error: BaseException | None) -> bool:
     return False
 
 
-def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the shapes that apply to all models, without those of inputs that this model lacks."""
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
@@ -245,6 +246,7 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
 
 
 def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:
+    """Return the outcome of a task from its result."""
     message = show_path(result["message"], task.model)
     return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
 

@@ -31,12 +31,12 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
     fs, path = open_file_system(url)
     is_http = HTTP.match(path) is not None
     excluded = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
-    match = WILDCARD.search(path.replace("?", "_") if is_http else path)
+    wildcard = WILDCARD.search(path.replace("?", "_") if is_http else path)  # `?` begins a query in HTTP
     try:
-        if match is not None:
+        if wildcard is not None:
             entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
-            root = path[: match.start()].rpartition("/")[0]
-            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)
+            root = path[: wildcard.start()].rpartition("/")[0]
+            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # the end of a pattern counts as written
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
             entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
         else:
@@ -44,13 +44,13 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
             return
     except FileNotFoundError:
         raise UsageError(f"source '{url}' is not there.") from None
-    finds_hidden = match is not None and "/." in path
+    finds_hidden = wildcard is not None and "/." in path
     root = f"{root.rstrip('/')}/" if root else ""
-    below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
+    excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
         is_file = entries[name]["type"] == "file" and name.endswith(ends)
-        if is_file and not is_hidden and not name.startswith(below):
+        if is_file and not is_hidden and not name.startswith(excluded_below):
             yield to_url(url, name)
 
 
@@ -116,6 +116,6 @@ def _download(url: str, local: Path) -> str | None:
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs, path = open_file_system(url)
-    before = describe_state(url)
+    state = describe_state(url)
     attempt("read", url, lambda: fs.get_file(path, str(local)))
-    return before if before is None or before == describe_state(url) else None
+    return state if state is None or state == describe_state(url) else None

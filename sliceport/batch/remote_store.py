@@ -18,7 +18,7 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", 
 
 
 class RemoteStore(Store):
-    """A place for results at a URL.
+    """A store of results at a URL.
 
     Args:
         root: The URL.
@@ -78,7 +78,7 @@ class RemoteStore(Store):
                 if is_abandoned(name.rpartition("/")[2]):
                     self.remove(name)
             fs, path, _ = self._locate(SCRATCH)
-            with suppress(Exception):  # object stores have no folders, and others may write here, too
+            with suppress(Exception):  # object stores have no folders, and other runs may use the folder
                 fs.rmdir(path)
 
     def _locate(self, name: str) -> tuple[Any, str, str]:

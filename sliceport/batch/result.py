@@ -60,7 +60,7 @@ def read_stderr(store: Store, key: str) -> list[str]:
 
 
 _ABSOLUTE = re.compile(r"""(?<![\w.:/\\}])(?:[A-Za-z]:)?[/\\][^\s'"<>|*?:;,()]*\w""")
-"""Text that looks like an absolute path. The names of many nodes do so, too."""
+"""Text that looks like an absolute path, as the names of many nodes do."""
 
 
 def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,14 +74,14 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     """
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
     result["message"] = result["message"].removeprefix(f"'{path}': ")
-    hide = _make_hide(path, output)
+    hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    if isinstance(line := (result["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
+    if isinstance(line := (result["result"] or {}).get("command"), str):  # a line for a shell may quote the path
         hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
     return hidden
 
 
-def _make_hide(path: str, output: Path) -> Callable[[str], str]:
+def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that hides the model's path, and the folders that differ from machine to machine, in a text."""
     escaped, literal = _escape(path), _escape(repr(path)[1:-1])
     # The innermost first, because each is a prefix of those inside it.
@@ -119,6 +119,7 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
 
 
 def _escape(text: str) -> str:
+    """Add braces to `MODEL` in a text of the model, so that `show_path` can tell it from the placeholder."""
     return text.replace(MODEL, f"{{{MODEL}}}") if MODEL in text else text
 
 

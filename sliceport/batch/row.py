@@ -31,7 +31,7 @@ MEANINGS: dict[Verdict, str] = {
 """The meaning of each verdict, and what to do about it."""
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
-"""Reasons of findings that describe a change of a model or its absence, which is not an error."""
+"""Reasons of findings about a node that was changed, or left on purpose; neither is an error."""
 
 
 class Row(TypedDict):
@@ -42,10 +42,10 @@ class Row(TypedDict):
     key: str  # 64 hexadecimal digits; empty where the model could not be read
     command: str
     verdict: Verdict
-    message: str  # why; may be empty for clean
+    message: str  # the reason for the verdict; may be empty for clean
     findings: list[Finding]
-    result: dict[str, Any] | None  # what the command prints as JSON
-    input_shapes: NotRequired[dict[str, list[int]]]  # what was chosen for inputs with open sizes
+    result: dict[str, Any] | None  # the JSON that the command prints
+    input_shapes: NotRequired[dict[str, list[int]]]  # the sizes chosen for inputs with open ones
     stderr: NotRequired[list[str]]  # the last lines, of a process that ended badly
     output: NotRequired[str]  # relative to the folder of the run
 

@@ -36,11 +36,11 @@ class Batch:
     """A job, and the models to do it for.
 
     Attributes:
-        job: The command, its options and the place of the results.
+        job: The command, its options and the folder or URL of the results.
         sources: Files, folders, globs, `@lists` and URLs; see `sliceport.batch.sources.expand`.
         manifest: Options of single models.
         jobs: The number of models at once; by default the number of cores.
-        shard: Which part of the models, of how many: `(1, 3)`; None for all.
+        shard: The part of the models to do, and the number of parts: `(1, 3)`; None for all models.
         cluster: The address of a scheduler that does the work instead of this machine.
     """
 
@@ -85,14 +85,16 @@ def run_batch(
         runner = _choose_runner(batch, scratch)
         journal = Journal(store, header)
         try:
-            with closing(runner(job, _tasks(batch, models))) as results:
-                done = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
-                _follow(done, journal, lambda: write_view(read_run(store), scratch), observe)
+            with closing(runner(job, _make_tasks(batch, models))) as results:
+                outcomes = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
+                _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.store_lines()
             summary = Summary()
             run = latest = read_run(store)
-            if latest.header["started"] != header["started"]:  # a run of another command, say, has begun meanwhile
+            if (
+                latest.header["started"] != header["started"]
+            ):  # such as a run of another command that has begun meanwhile
                 run = read_run(store, journal.name)
                 summary = Summary.of(run.rows())
             write_view(latest, scratch, summary.add if run is latest else lambda _: None)
@@ -101,19 +103,19 @@ def run_batch(
     return Finished(run, summary)
 
 
-def _follow(
-    results: Iterator[Done], journal: Journal, write: Callable[[], None], observe: Callable[[Done], None]
+def _record(
+    outcomes: Iterator[Done], journal: Journal, write: Callable[[], None], observe: Callable[[Done], None]
 ) -> None:
     """Add outcomes to the journal, and write the view from time to time."""
-    written, interval = time.monotonic(), _MIN_INTERVAL
-    for done in results:
+    last_written, interval = time.monotonic(), _MIN_INTERVAL
+    for done in outcomes:
         journal.add(done)
         observe(done)
-        if time.monotonic() - written > interval:
-            begun = time.monotonic()
+        if time.monotonic() - last_written > interval:
+            start = time.monotonic()
             write()
-            written = time.monotonic()
-            interval = max(_MIN_INTERVAL, (written - begun) / _MAX_SHARE)
+            last_written = time.monotonic()
+            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
@@ -123,17 +125,17 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
         UsageError: No source has a model.
     """
     needs_passes = batch.job.command == "rewrite"
-    readable = [each for each in formats().values() if not needs_passes or any(each.passes())]
-    suffixes = [suffix for each in readable for suffix in each.suffixes if suffix]
+    readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
+    suffixes = [suffix for format_ in readable for suffix in format_.suffixes if suffix]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources
     expanded = list(expand(batch.sources, suffixes, leave_out=folders))
     bad = [source for source in expanded if isinstance(source, BadSource)]
     if bad and len(bad) == len(expanded):
         raise UsageError(bad[0].reason)
-    i, n = batch.shard or (1, 1)
-    models = [model for model in expanded if isinstance(model, str) and is_in_shard(model, i, n)]
-    return models, [source for source in bad if is_in_shard(source.name, i, n)]
+    number, count = batch.shard or (1, 1)
+    models = [model for model in expanded if isinstance(model, str) and is_in_shard(model, number, count)]
+    return models, [source for source in bad if is_in_shard(source.name, number, count)]
 
 
 def _describe_bad_source(command: str, source: BadSource) -> Done:
@@ -168,7 +170,7 @@ def _count_jobs(batch: Batch) -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
-def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
+def _make_tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)

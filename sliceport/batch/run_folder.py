@@ -1,4 +1,4 @@
-"""The journals of runs, and `results.jsonl`, the view that is made of them and of the results.
+"""The journals of runs, and their view: the file `results.jsonl`, with a row for each model.
 
 A run appends a line for each model to a journal of its own, so that any number of runs can share a folder. The view has
 the models of the latest run, of those that were under way at the same time, and of the other shards of the same run.
@@ -27,7 +27,7 @@ _JOURNALS = "runs"
 _WRITTEN = "written"
 """The key of a line with the time when it was written. A copy of a file may have another time of change."""
 _INTERVAL = 30.0
-"""Seconds between two times in a journal. A killed run at a URL loses the lines after the last one."""
+"""Seconds between two lines with the time in a journal. A killed run at a URL loses the lines after the last one."""
 
 Entries = Mapping[str, str | Row]
 """The key of the result of each model of a journal, or its row if it has no result."""
@@ -152,23 +152,23 @@ def read_run(store: Store, journal: str | None = None) -> Run:
     Raises:
         UsageError: The folder holds no run, or cannot be read.
     """
-    headers = sorted(_read_headers(store), key=lambda read: (read[0] == journal, read[1]["started"]), reverse=True)
-    chosen: list[tuple[Header, Entries]] = []
+    headers = sorted(_read_headers(store), key=lambda entry: (entry[0] == journal, entry[1]["started"]), reverse=True)
+    journals: list[tuple[Header, Entries]] = []
     shards: set[str | None] = set()
     for name, header, written in headers:
-        if chosen and not _belongs_to_latest_run(header, written, chosen[0][0], shards):
+        if journals and not _belongs_to_latest_run(header, written, journals[0][0], shards):
             continue
         entries = _read_entries(store, name)
         if entries is None:
             continue
         shards.add(header["shard"])
-        chosen.append((header, entries))
-    if not chosen:
+        journals.append((header, entries))
+    if not journals:
         raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
     models: dict[str, str | Row] = {}
-    for _, entries in reversed(chosen):
+    for _, entries in reversed(journals):
         models |= entries
-    return Run(store, tuple(header for header, _ in chosen), models, _count_unfinished(chosen))
+    return Run(store, tuple(header for header, _ in journals), models, _count_unfinished(journals))
 
 
 def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
@@ -203,12 +203,12 @@ def join(runs: Sequence[Run]) -> Run:
         UsageError: The runs are not the shards of one run, each once.
     """
     headers = tuple(header for run in runs for header in run.headers)
-    kinds = {
+    runs_of_headers = {
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
     shards = [run.header["shard"] for run in runs]
-    if len(kinds) > 1 or None in shards or len(set(shards)) < len(shards):
+    if len(runs_of_headers) > 1 or None in shards or len(set(shards)) < len(shards):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))

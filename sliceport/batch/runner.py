@@ -14,7 +14,7 @@ from sliceport.sandbox import signals, supervisor
 Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
 """A function that does all tasks of a job in any order, and yields each outcome once.
 
-It reads the tasks no faster than they are done. If the iterator is closed early, models under way are given up,
+It reads the tasks no faster than they are done. If the iterator is closed early, models under way are ended
 without a result. A SliceportError that it raises is about the run itself.
 """
 
@@ -29,17 +29,17 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
         scratch: A local folder for temporary files.
     """
     results: queue.Queue[Done | BaseException | None] = queue.Queue()
-    source, lock, is_stopped = iter(tasks), threading.Lock(), threading.Event()
+    remaining, lock, stop_event = iter(tasks), threading.Lock(), threading.Event()
 
     def take() -> Task | None:
         with lock:
-            return None if is_stopped.is_set() else next(source, None)
+            return None if stop_event.is_set() else next(remaining, None)
 
     def work() -> None:
         # Each thread ends with None, so that the loop below can count the threads that are done.
         try:
             while (task := take()) is not None:
-                results.put(process(job, task, scratch, is_stopped))
+                results.put(process(job, task, scratch, stop_event))
         except RunStopped:
             pass
         except BaseException as error:
@@ -61,7 +61,7 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
             else:
                 yield result
     finally:
-        is_stopped.set()
+        stop_event.set()
         for thread in threads:
             while thread.is_alive():
                 supervisor.end_calls()  # repeated, because a call may just have begun

@@ -59,7 +59,7 @@ def expand(
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
     """
-    folders = frozenset(os.path.realpath(each) for each in leave_out if not is_url(each))
+    folders = frozenset(os.path.realpath(folder) for folder in leave_out if not is_url(folder))
     search = _Search(tuple(filter(None, suffixes)), folders, tuple(filter(is_url, leave_out)))
     seen: set[bytes] = set()
     for source in sources:
@@ -86,9 +86,9 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def is_in_shard(name: str, i: int, n: int) -> bool:
-    """Return whether a model is in shard `i` of `n`. A hash of its name decides, so that a new model moves no other."""
-    return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % n == i - 1
+def is_in_shard(name: str, number: int, count: int) -> bool:
+    """Return whether a model is in shard `number` of `count`, by a hash of its name, so that new ones move no other."""
+    return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
 
 def _identity(model: str) -> str:
@@ -183,8 +183,9 @@ class _Search:
         for start in starts:  # links are added on the way
             for folder, folders, files in os.walk(start, onerror=report):
                 real = os.path.realpath(folder)
-                folders[:] = sorted(name for name in folders if name[0] != ".") if real not in entered else []
-                if real not in entered:
+                is_new = real not in entered
+                folders[:] = sorted(name for name in folders if name[0] != ".") if is_new else []  # prunes the walk
+                if is_new:
                     entered.add(real)
                     prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
                     models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
@@ -194,24 +195,30 @@ class _Search:
 
     def _glob(self, pattern: str) -> Iterator[str]:
         """Yield the files that a pattern matches."""
-        drive, rest = os.path.splitdrive(pattern)
-        parts = [part for part in rest.split("/") if part not in ("", os.curdir)]
-        fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
-        start = drive + ("/" if rest.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed])
-        wild = parts[fixed:] + ["*"] * (parts[-1] == "**")
+        drive, path = os.path.splitdrive(pattern)
+        parts = [part for part in path.split("/") if part not in ("", os.curdir)]
+        fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
+        start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
+        # A final `**` stands for folders; with `*` the files in them match.
+        wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)
         finds_hidden = any(part.startswith(".") for part in wild)
         try:
             # Unlike `glob.glob`, a path's own `glob` does not follow links by `**`, which may lead in circles.
-            names = {path.relative_to(start or os.curdir).as_posix() for path in Path(start).glob("/".join(wild))}
+            names = {file.relative_to(start or os.curdir).as_posix() for file in Path(start).glob("/".join(wild))}
         except ValueError as error:  # such as `**` beside other characters
             raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
         for name in sorted(names):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
-            if name.endswith(suffixes) and not is_hidden and _is_model(start + name) and self._may_find(start, name):
+            if (
+                name.endswith(suffixes)
+                and not is_hidden
+                and _is_model(start + name)
+                and self._is_outside_left_out(start, name)
+            ):
                 yield start + name
 
-    def _may_find(self, start: str, name: str) -> bool:
+    def _is_outside_left_out(self, start: str, name: str) -> bool:
         """Return whether a file lies in no folder below `start` that is left out."""
         folders = list(Path(name).parents)[:-1]
         return all(os.path.realpath(start + folder.as_posix()) not in self.folders for folder in folders)

@@ -59,7 +59,7 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, name: str, data: bytes) -> bool:
-        """Append to a file, which then may be seen in part. Return False if the store cannot append."""
+        """Append to a file, so that readers may see a part of the data. Return False if the store cannot append."""
 
     @abstractmethod
     def scratch_folder(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, Verdict, reasons_of
 from sliceport.report.table import printable, table, wrap
 
-_WORDS = {
+_VERDICT_WORDS = {
     "error": "with an error",
     "finding": "with findings",
     "memory": "out of memory",
@@ -26,7 +26,7 @@ def verdict_words(verdict: str) -> str:
     >>> verdict_words("timeout")
     'timed out'
     """
-    return _WORDS.get(verdict, verdict)
+    return _VERDICT_WORDS.get(verdict, verdict)
 
 
 def count_models(count: int) -> str:
@@ -102,7 +102,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON data, with at most 20 of the models that need attention."""
-        needed = self.models - self.verdicts["clean"]
+        need_attention = self.models - self.verdicts["clean"]
         return {
             "schema_version": 1,
             "models": self.models,
@@ -119,7 +119,7 @@ class Summary:
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
             ],
-            "more": needed - len(self.attention),
+            "more": need_attention - len(self.attention),
         }
 
     def text(self, columns: int | None) -> str:
@@ -127,12 +127,12 @@ class Summary:
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:
-                parts.append(_table(word, tallies, columns))
+                parts.append(_format_tallies(word, tallies, columns))
         if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
                 lines += wrap(printable(f"  {verdict}  {model}" + (f": {message}" if message else "")), columns)
-            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self.attention))))
+            parts.append("\n".join(lines + count_more(self.models - self.verdicts["clean"] - len(self.attention))))
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
@@ -145,16 +145,16 @@ class Summary:
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 
-def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
+def _format_tallies(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
     rows = [(word, "models", "findings")]
     rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
-    return "\n".join([table(rows, columns), *more(len(tallies) - MAX_LISTED)])
+    return "\n".join([table(rows, columns), *count_more(len(tallies) - MAX_LISTED)])
 
 
-def more(count: int) -> list[str]:
+def count_more(count: int) -> list[str]:
     """Return a line with the number of entries that are not listed, or no line if all are.
 
-    >>> more(3), more(0)
+    >>> count_more(3), count_more(0)
     (['  and 3 more'], [])
     """
     return [f"  and {count:,} more"] * (count > 0)

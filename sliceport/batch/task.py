@@ -22,7 +22,7 @@ class Job:
         timeout: Seconds that a model may take; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.
         writes: Whether the files that the command can write are kept; `rewrite` and `harden` always do.
-        chooses_shapes: Whether open sizes of inputs are chosen where none are given.
+        chooses_shapes: Whether to choose sizes for open axes of inputs without given shapes.
         retries: Whether models that failed before are tried again.
     """
 

@@ -19,19 +19,19 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 def versions() -> dict[str, str]:
     """Return the version of each package that computes something, and the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
-    by_name = {
+    version_by_name = {
         name: distribution.version
         for distribution in metadata.distributions()
         if (name := _normalize(distribution.name or "")) in required or name.startswith("onnxruntime-")
     }
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
-    by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
-    by_name |= {"sliceport": __version__}
+    version_by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
+    version_by_name |= {"sliceport": __version__}
     is_runnable = install.missing() is None and install.is_installed()
     installed = {"directml": install.folder().name} if is_runnable else {}
     if install.is_validator_installed():
         installed["directml-validator"] = install.validator_folder().name
-    return dict(sorted(by_name.items())) | installed
+    return dict(sorted(version_by_name.items())) | installed
 
 
 def _requirements() -> list[str]:
@@ -41,7 +41,7 @@ def _requirements() -> list[str]:
     return [
         re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
         for requirement in requirements
-        if not ((named := extra.search(requirement)) and named[1] in _IRRELEVANT)
+        if not ((match := extra.search(requirement)) and match[1] in _IRRELEVANT)
     ]
 
 

@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
 
 
 def _set_help(command: Parser) -> None:
-    """Print the help of a command whose second word is missing."""
+    """Have a command print its help if its second word is missing."""
     command.set_defaults(verbose=0, run=lambda _: command.print_help())
 
 
@@ -95,13 +95,13 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
-    shown_progress = Progress(lists=options.verbose > 0)
-    finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
+    progress_line = Progress(lists=options.verbose > 0)
+    outcome = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
         say(unused)
     say(f"wrote {options.output}")
-    _emit(finished.run, finished.summary, None, options)
-    return finished.summary.exit_code
+    _emit(outcome.run, outcome.summary, None, options)
+    return outcome.summary.exit_code
 
 
 def _list(batch: Batch, options: argparse.Namespace) -> int:
@@ -126,7 +126,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
     from sliceport.batch.sources import parse_shard
     from sliceport.batch.task import Job
 
-    chooses = AUTO in options.input_shapes
+    chooses_shapes = AUTO in options.input_shapes
     options.input_shapes = [text for text in options.input_shapes if text != AUTO]
     arguments = command.read_options(options)
     _check_names(arguments)
@@ -137,7 +137,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
         timeout=parse_seconds(options.timeout),
         memory=parse_size(options.memory),
         writes=getattr(options, "write", False),
-        chooses_shapes=chooses,
+        chooses_shapes=chooses_shapes,
         retries=options.retry,
     )
     return Batch(
@@ -165,15 +165,15 @@ def _check_names(arguments: dict[str, Any]) -> None:
         FeatureLevel.parse(arguments["feature_level"])
     installed = formats().values()
     choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
-        "executors": ("executor", lambda: [*(each.reference[0] for each in installed), *engines()]),
-        "passes": ("pass", lambda: [name for each in installed for names in each.passes() for name in names]),
-        "simplify": ("optimizer", lambda: [name for each in installed for name in each.optimizers]),
+        "executors": ("executor", lambda: [*(format_.reference[0] for format_ in installed), *engines()]),
+        "passes": ("pass", lambda: [name for format_ in installed for names in format_.passes() for name in names]),
+        "simplify": ("optimizer", lambda: [name for format_ in installed for name in format_.optimizers]),
     }
     for option, (kind, list_choices) in choices.items():
         names = arguments.get(option)
         for name in names if isinstance(names, list) else ():
-            if name not in (names_allowed := list(dict.fromkeys(list_choices()))):
-                raise unknown_name(kind, name, names_allowed)
+            if name not in (allowed := list(dict.fromkeys(list_choices()))):
+                raise unknown_name(kind, name, allowed)
 
 
 def _report(options: argparse.Namespace) -> int:

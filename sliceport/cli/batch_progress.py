@@ -24,7 +24,7 @@ class Progress:
 
     def __init__(self, *, lists: bool = False) -> None:
         self._lists = lists
-        self._begun = self._last_line = time.monotonic()
+        self._start = self._last_line = time.monotonic()
         self._total = self._done = 0
         self._verdicts: Counter[str] = Counter()
 
@@ -45,9 +45,9 @@ class Progress:
             (show_status if can_show_status() else say)(self._format_line(now))
 
     def _format_line(self, now: float) -> str:
-        rate = self._done / max(now - self._begun, 1e-3)
-        left = _format_duration((self._total - self._done) / rate)
-        parts = [f"{self._done} of {self._total} models", f"{rate:.3g} a second, about {left} left"]
+        rate = self._done / max(now - self._start, 1e-3)
+        time_left = _format_duration((self._total - self._done) / rate)
+        parts = [f"{self._done} of {self._total} models", f"{rate:.3g} a second, about {time_left} left"]
         parts += [f"{count} {verdict}" for verdict, count in sorted(self._verdicts.items()) if verdict != "clean"]
         return ", ".join(parts)
 

@@ -90,6 +90,6 @@ def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> s
     from sliceport.report.check import check_text, summarize
 
     if options.quiet:
-        return "\n".join(f"{each['model']}: {summarize(each)}" for each in results if "error" not in each)
+        return "\n".join(f"{result['model']}: {summarize(result)}" for result in results if "error" not in result)
     hint = options.engines is None
     return check_text(results, verbose=options.verbose > 0, columns=console.width(), hint=hint)

@@ -19,7 +19,7 @@ from sliceport.json_text import to_text
 from sliceport.progress import listen_to_progress
 from sliceport.report.table import display_width, printable
 
-_PATIENCE = 2.0
+_DELAY = 2.0
 """Seconds after which a terminal shows the current activity."""
 
 
@@ -34,8 +34,8 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def can_show_colour() -> bool:
-    """Return whether stdout is a terminal that shows colours, and NO_COLOR is not set (https://no-color.org)."""
+def can_show_color() -> bool:
+    """Return whether stdout is a terminal that shows colors, and NO_COLOR is not set (https://no-color.org)."""
     return width() is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -54,7 +54,7 @@ def emit(text: str, *, is_raw: bool = False) -> None:
         sys.stdout.write((text if is_raw else "\n".join(map(printable, text.split("\n")))) + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter would report an error if it could not write the rest of the buffer when it ends.
+        # Otherwise the interpreter reports an error at its end, when it cannot write the rest of the buffer.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
@@ -124,7 +124,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a line on the terminal, in place of activities, until `showing_progress` ends."""
+    """Show a line on the terminal, instead of the current activity, until `showing_progress` ends."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -132,6 +132,7 @@ def show_status(text: str) -> None:
 
 
 def _clear() -> None:
+    """Erase the progress line, if one is shown."""
     global _columns  # noqa: PLW0603 - there is one terminal
     if _columns:
         sys.stderr.write("\r" + " " * _columns + "\r")
@@ -140,6 +141,7 @@ def _clear() -> None:
 
 
 def _show(text: str) -> None:
+    """Show a progress line, cut off at the edge of the terminal, so that `_clear` can erase it."""
     global _columns  # noqa: PLW0603 - there is one terminal
     _clear()
     text = printable(text)
@@ -157,20 +159,20 @@ def showing_progress() -> Iterator[None]:
     if not can_show_status():
         yield
         return
-    begun = time.monotonic()
+    start = time.monotonic()
     current = ["working"]
     ended = threading.Event()
 
     def watch() -> None:
-        wait = _PATIENCE
+        wait = _DELAY
         while not ended.wait(wait):
             wait = 0.5
             with _lock:
-                _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - begun:.0f} s)'}")
+                _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - start:.0f} s)'}")
 
     def listen(activity: str) -> None:
         current[0] = activity
-        if thread.ident is None:  # the thread starts late because a process with threads must not fork
+        if thread.ident is None:  # not earlier, because a process with threads must not fork
             thread.start()
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.defects.table import DEFECTS, defects_of, to_json
     from sliceport.report.defects import defects_text
 
-    listed = DEFECTS if options.engine is None else defects_of(options.engine)
+    defects = DEFECTS if options.engine is None else defects_of(options.engine)
     if options.format == "json":
-        emit_json(to_json(listed))
+        emit_json(to_json(defects))
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))

@@ -40,15 +40,16 @@ def run(options: argparse.Namespace) -> bool:
     diagnoses = list(_diagnose())
     is_healthy = all(diagnosis.status != "broken" for diagnosis in diagnoses)
     if options.format == "json":
-        emit_json({"schema_version": 1, "is_healthy": is_healthy, "diagnoses": [asdict(one) for one in diagnoses]})
+        emit_json({"schema_version": 1, "is_healthy": is_healthy, "diagnoses": [asdict(each) for each in diagnoses]})
     else:
-        rows = [("name", "status", "detail"), *((one.name, one.status, one.detail) for one in diagnoses)]
-        advice = [f"{one.name}: {one.status}; {one.advice}" for one in diagnoses if one.advice]
+        rows = [("name", "status", "detail"), *((each.name, each.status, each.detail) for each in diagnoses)]
+        advice = [f"{each.name}: {each.status}; {each.advice}" for each in diagnoses if each.advice]
         emit("\n".join([table(rows, console.width()), *advice]))
     return is_healthy
 
 
 def _diagnose() -> Iterator[Diagnosis]:
+    """Yield the diagnoses of Python, of packages, and of formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
     yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")

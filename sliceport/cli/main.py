@@ -24,9 +24,10 @@ from sliceport.wording import command_line_spelling, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = (
-    "check", "diff", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor", "completion",
+    "check", "diff", "probe", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor",
+    "completion",
 )  # fmt: skip
-"""Each is a command on one model, or a module of this package."""
+"""The commands in the order of the help: commands on one model, and modules of this package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_words(words: list[str], *, is_supervised: bool) -> int:
-    """Run the words of a command line and return the exit code; `sliceport.cli.work.run` says who does the work."""
+    """Run the words of a command line and return the exit code; for `is_supervised` see `sliceport.cli.work.run`."""
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
@@ -55,10 +56,11 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
 
 
 def _run(words: Sequence[str], *, is_supervised: bool) -> int:
+    """Parse and run a command line, and return the exit code."""
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    endings = [suffix for each in installed for suffix in each.suffixes if suffix]
-    options = make_parser(words).parse_args(split_repeated(words, endings))
+    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
+    options = make_parser(words).parse_args(split_repeated(words, suffixes))
     if hasattr(options, "work"):
         return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
     if hasattr(options, "supervise"):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sliceport import __version__
-from sliceport.cli.console import can_show_colour, emit, say
+from sliceport.cli.console import can_show_color, emit, say
 from sliceport.errors import unknown_name
 
 BAD_INPUT = 2
@@ -36,10 +36,10 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - argparse passes none
-        """Print the help to stdout: in colour on a terminal, if rich-argparse is installed."""
-        coloured = _coloured_formatter() if can_show_colour() else None
-        self.formatter_class = coloured or self.formatter_class
-        emit(self.format_help().rstrip("\n"), is_raw=coloured is not None)
+        """Print the help to stdout: in color on a terminal, if rich-argparse is installed."""
+        colored = _colored_formatter() if can_show_color() else None
+        self.formatter_class = colored or self.formatter_class
+        emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -59,14 +59,14 @@ class Version(argparse.Action):
         parser.exit()
 
 
-def _coloured_formatter() -> type[argparse.HelpFormatter] | None:
+def _colored_formatter() -> type[argparse.HelpFormatter] | None:
     """Return a formatter that keeps the line ends of a listing; None if rich-argparse is not installed."""
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter
     except ImportError:
         return None
 
-    class Coloured(RawDescriptionRichHelpFormatter):
+    class Colored(RawDescriptionRichHelpFormatter):
         text_markup = help_markup = False
 
-    return Coloured
+    return Colored

@@ -57,8 +57,8 @@ class Answer:
     Attributes:
         is_clean: Whether there is no finding.
         text: The text to print.
-        is_written: Whether the output was written, or waits for its place.
-        placements: The files that wait for their place.
+        is_written: Whether the output was written, or is among the placements.
+        placements: The files that the main process has to rename into place.
         files: The contents of further text files by name.
     """
 
@@ -81,8 +81,8 @@ def add_command(commands: Commands, command: Command) -> None:
         parser.add_argument(
             *command.output_flags, dest="output", required=is_file, metavar=metavar, help=command.output
         )
-        replaced = "OUT and its weights" if is_file else "files, and DIR if an earlier run wrote it"
-        parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
+        overwritten = "OUT and its weights" if is_file else "files, and DIR if an earlier run wrote it"
+        parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
     parser.listing = command.listing
     add_format(parser)
@@ -123,7 +123,8 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     try:
         answer = compute(work, options, is_supervised=is_supervised)
         if work.output is not None:
-            reason = "" if answer.is_written else ", because the rewritten model computes something else"
+            is_rejected = not answer.is_written and load(work.command).writes == "always"
+            reason = ", because the rewritten model computes something else" if is_rejected else ""
             say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
         write_pages(answer.files, overwrite=work.overwrite)
     except SliceportError as error:
@@ -212,7 +213,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except supervisor.ChildLost:  # a process that this one waited for
+    except supervisor.ChildLost:  # the machine ended a process that this one waited for
         raise
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:

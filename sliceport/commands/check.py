@@ -73,14 +73,16 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
     files = {} if node_data_file is None else {node_data_file: check_node_data(result(), model)}
     return Outcome(
-        is_clean=not any(fail_on is None or one.kind in fail_on for one in report.findings),
+        is_clean=not any(fail_on is None or node.kind in fail_on for node in report.findings),
         summary=lambda: summarize(result()),
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [
-            finding(one.kind, one.op, one.node, one.detail or one.defect.trigger, engine=engine, defect=one.defect.id)
-            for one in report.findings
-            for engine in [each.engine for each in report.selection.divergences_of(one.defect)] or [""]
+            finding(
+                node.kind, node.op, node.node, node.detail or node.defect.trigger, engine=engine, defect=node.defect.id
+            )
+            for node in report.findings
+            for engine in [each.engine for each in report.selection.divergences_of(node.defect)] or [""]
         ],
         files=files,
     )

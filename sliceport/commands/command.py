@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from sliceport.commands.outcome import Options, Outcome
 
-NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "directml run")
+NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
 """The names of all commands. Each is a module of this package, so that a command line loads one of them."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work on a model's file, given the output, if any, the options, and whether to replace the output.

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import (
-    add_feature_level,
-    add_input_shapes,
-    add_inputs,
-    format_descriptions,
-    parse_names,
-    run_options,
-)
-from sliceport.commands.outcome import Finding, Options, Outcome, finding
+from sliceport.commands.options import add_feature_level, add_inputs, format_descriptions, parse_names, run_options
+from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    add_input_shapes(command)
     add_feature_level(command)
     command.add_argument("--executors", metavar="A,B", help="the executors to compare, separated by commas; see below")
     add_inputs(command)
@@ -40,13 +33,13 @@ def _list_executors() -> str:
     from sliceport.formats import formats
 
     blocks = []
-    for each in formats().values():
-        name, description = each.reference
-        lines = {name: description} | {
-            engine.name: engine.description for engine in engines_of(each.name).values() if engine.name != name
-        }
-        by_default = ", ".join(each.default_executors)
-        blocks.append(f"executors of {each.title} models, by default\n{by_default}:\n{format_descriptions(lines)}")
+    for format_ in formats().values():
+        reference, description = format_.reference
+        engines = engines_of(format_.name).values()
+        others = {engine.name: engine.description for engine in engines if engine.name != reference}
+        lines = format_descriptions({reference: description} | others)
+        by_default = ", ".join(format_.default_executors)
+        blocks.append(f"executors of {format_.title} models, by default\n{by_default}:\n{lines}")
     return "\n\n".join(blocks)
 
 
@@ -61,7 +54,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: report_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
+        list_findings=lambda: list(chain.from_iterable(map(_list_findings, report.comparisons))),
     )
 
 
@@ -69,12 +62,8 @@ def _list_findings(comparison: Comparison) -> list[Finding]:
     if comparison.is_clean:
         return []
     node = comparison.lowered.node
-    return [
-        finding(
-            comparison.status, node.op_type, node.name, comparison.detail, engine=comparison.executor, defect=defect
-        )
-        for defect in [defect.id for defect in comparison.defects] or [""]
-    ]
+    difference = finding(comparison.status, node.op_type, node.name, comparison.detail, engine=comparison.executor)
+    return repeat_for_defects(difference, [defect.id for defect in comparison.defects])
 
 
 COMMAND = Command(

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import (
-    add_input_shapes,
-    add_inputs,
-    format_descriptions,
-    parse_open_shapes,
-    parse_seconds,
-    run_options,
-)
-from sliceport.commands.outcome import Finding, Options, Outcome, finding
+from sliceport.commands.options import add_inputs, format_descriptions, parse_open_shapes, parse_seconds, run_options
+from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
+
+if TYPE_CHECKING:
+    from sliceport.diffing.difference import Tolerance
+    from sliceport.diffing.probe_results import Reading
+
+_FLAGS = {
+    "on": "--on",
+    "other": "second model",
+    "input_shapes": "--input-shapes",
+    "open_sizes": "--input-shapes",
+    "budget": "--budget",
+    "resume": "--resume",
+}
+"""Options that results of a probe take the place of."""
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--on", metavar="ENGINE", help="the engine in question, or that of A; see below")
     command.add_argument(
-        "--against", metavar="ENGINE", help="the engine of what is expected, that of B, or a folder of recorded outputs"
+        "--against",
+        metavar="ENGINE",
+        help="the engine of what is expected, that of B, a folder of recorded outputs, or results.json of a probe",
     )
-    add_input_shapes(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
-    add_inputs(command)
+    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
@@ -62,8 +72,8 @@ def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
-        pairs = [part.split("=") for part in measures.split(",")]
-        return output, {names[name]: float(number) for name, number in pairs}
+        numbers_by_name = [measure.split("=") for measure in measures.split(",")]
+        return output, {names[name]: float(number) for name, number in numbers_by_name}
     except (KeyError, ValueError):
         form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
         raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
@@ -83,33 +93,55 @@ def _list_engines() -> str:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.diff import diff
     from sliceport.diffing.difference import Tolerance
+    from sliceport.diffing.probe import is_results
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
 
     progress.say(f"comparing {model}")
-    chosen = dict(options)
-    page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
-    tolerances = {name: Tolerance(**measures) for name, measures in chosen.pop("tolerance", {}).items()}
-    report = diff(model, **chosen, tolerance=tolerances)
-    is_saved = output is not None and report.part is not None
-    if output is not None and is_saved:
+    arguments = dict(options)
+    page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
+    tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
+    next_probe = None
+    if is_results(arguments["against"]):
+        reading = _read_results(model, arguments, tolerances)
+        report, next_probe = reading.report, reading.write_next if reading.next_state is not None else None
+    else:
+        report = diff(model, **arguments, tolerance=tolerances)
+    is_saved = output is not None and (report.part is not None or next_probe is not None)
+    if output is not None and next_probe is not None:
+        report = replace(report, notes=(*report.notes, next_probe(output, overwrite=overwrite).text))
+    elif output is not None and is_saved:
         save(report, output, overwrite=overwrite)
     files = {}
-    models = [str(name) for name in (model, chosen.get("other")) if name is not None]
-    if page is not None:
-        files[page] = diff_page(report, models)
-    if node_data is not None:
-        files[node_data] = diff_node_data(report, models[-1])
+    models = [str(name) for name in (model, arguments.get("other")) if name is not None]
+    if page_file is not None:
+        files[page_file] = diff_page(report, models)
+    if node_data_file is not None:
+        files[node_data_file] = diff_node_data(report, models[-1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: diff_text(report, columns),
         list_findings=lambda: _list_findings(report),
-        output=output / "issue.md" if output is not None and is_saved else None,
+        output=output if output is not None and is_saved else None,
         files=files,
     )
+
+
+def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
+    """Read the results of a probe, which say on what they were run and which inputs were made.
+
+    Raises:
+        UsageError: An option has no effect on results.
+    """
+    from sliceport.diffing.probe_results import read_results
+
+    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume"):
+        if options.get(name):
+            raise UsageError(f"--against {options['against']} are results of a probe, which take no {_FLAGS[name]}.")
+    return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
@@ -118,12 +150,12 @@ def _list_findings(report: DiffReport) -> list[Finding]:
     if not report.parts:
         engine = report.on.partition(" ")[0]
         return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
-    return [
-        finding(failure.kind, node.op_type, node.name, failure.message, engine=part.bad.engine.name, defect=defect)
-        for part in report.parts
-        for node, failure in [(part.case.culprit, part.case.failure)]
-        for defect in [defect.id for defect in part.defects] or [""]
-    ]
+    findings: list[Finding] = []
+    for part in report.parts:
+        node, failure, engine = part.case.culprit, part.case.failure, part.bad.engine.name
+        difference = finding(failure.kind, node.op_type, node.name, failure.message, engine=engine)
+        findings += repeat_for_defects(difference, [defect.id for defect in part.defects])
+    return findings
 
 
 COMMAND = Command(
@@ -135,8 +167,8 @@ COMMAND = Command(
     model=("A", "ONNX, or OpenVINO IR (.xml)"),
     other="a second model, which should compute the same",
     writes="if asked",
-    output="also write the smallest model that differs, its data, run.py and issue.md",
-    output_flags=("--save",),
+    output="also write the smallest model that differs, its data, run.py and issue.md; for results, the next probe",
+    output_flags=("-o", "--save"),
     name_output=lambda *_: "diff",
     has_pages=True,
     listing=_list_engines,

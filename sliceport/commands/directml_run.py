@@ -8,12 +8,11 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, add_inputs, run_options
+from sliceport.commands.options import add_inputs, run_options
 from sliceport.commands.outcome import Options, Outcome, finding
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    add_input_shapes(command)
     add_inputs(command)
     command.add_argument(
         "--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ"
@@ -39,9 +38,9 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=model_run.to_json,
         text=lambda _, columns: run_text(model_run, columns=columns),
         list_findings=lambda: [
-            finding(one.kind, one.op_type, one.node, one.message, engine=ONNXRUNTIME_DML, defect=defect)
-            for one in model_run.findings
-            for defect in one.defects or ("",)
+            finding(node.kind, node.op_type, node.node, node.message, engine=ONNXRUNTIME_DML, defect=defect)
+            for node in model_run.findings
+            for defect in node.defects or ("",)
         ],
         output=None if output is None else output / "report.json",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import VERIFIERS, add_input_shapes, add_inputs, parse_names, run_options
+from sliceport.commands.options import VERIFIERS, add_inputs, parse_names, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
 from sliceport.defects.profiles import FORMS, READINGS
 from sliceport.formats import all_targets, format_of, formats
@@ -39,12 +39,12 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="run old and new model on the target's CPU engine; =onnxruntime-dml: on the real DirectML, too",
     )
-    add_input_shapes(command)
     add_inputs(command)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
+    # Without the option it is None; without an engine it is empty.
     verify = options.verify == "" or options.verify or False
     return {"target": options.target, "verify": verify} | form | run_options(options)
 

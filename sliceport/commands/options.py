@@ -18,6 +18,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
+_SHAPES_HELP = "sizes of inputs whose shape the model leaves open; several may follow one another"
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -39,12 +40,9 @@ def add_verbose(command: argparse.ArgumentParser, text: str = "print more") -> N
     command.add_argument("-v", "--verbose", action="count", default=0, help=f"{text}; twice: a log on stderr")
 
 
-def add_input_shapes(
-    command: argparse.ArgumentParser,
-    text: str = "sizes of inputs whose shape the model leaves open; several may follow one another",
-) -> None:
+def add_input_shapes(command: argparse.ArgumentParser, help_: str = _SHAPES_HELP) -> None:
     """Add --input-shapes with a help text."""
-    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=text)
+    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=help_)
 
 
 def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None]:
@@ -53,18 +51,19 @@ def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None
     Raises:
         UsageError: The word has a value that is not a number.
     """
-    words = [text for text in texts if text == "auto" or text.startswith("auto=")]
-    shapes = [text for text in texts if text not in words]
-    if not words:
+    auto_words = [text for text in texts if text == "auto" or text.startswith("auto=")]
+    shapes = [text for text in texts if text not in auto_words]
+    if not auto_words:
         return shapes, None
-    value = words[-1].partition("=")[2] or "primes"
+    value = auto_words[-1].partition("=")[2] or "primes"
     if value != "primes" and not (value.isdecimal() and len(value) <= _MAX_DIGITS):
-        raise UsageError(f"--input-shapes {words[-1]} must be auto, or auto with a size as in auto=1.")
+        raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
     return shapes, value if value == "primes" else int(value)
 
 
-def add_inputs(command: argparse.ArgumentParser) -> None:
-    """Add --seed and --input."""
+def add_inputs(command: argparse.ArgumentParser, shapes_help: str = _SHAPES_HELP) -> None:
+    """Add --input-shapes, --seed and --input, which `run_options` reads."""
+    add_input_shapes(command, shapes_help)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
     command.add_argument(
         "--input",
@@ -108,7 +107,7 @@ def parse_size(text: str) -> int | None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `add_input_shapes` and `add_inputs` as arguments of Python functions, inputs as file names.
+    """Return the values of the options of `add_inputs` as arguments of Python functions, inputs as file names.
 
     Raises:
         UsageError: A value is malformed.
@@ -120,14 +119,15 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """Return the words with one value for each `--input-shapes`, `--input`, `--simplify` and `--verify`.
+def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
+    """Spell options with several or optional values so that argparse can parse them: repeat each option for each value.
 
-    A word that cannot be a value of the option before it becomes an argument.
+    Such options are `--input-shapes`, `--input`, `--simplify` and `--verify`. A word that cannot be a value of the
+    option before it, such as the name of a model, becomes an argument.
 
     Args:
         words: The words of the command line.
-        endings: The suffixes of names of models.
+        suffixes: The suffixes of names of models.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -136,27 +136,27 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
         if option == "--verify":
             return word in VERIFIERS
         if option == "--input":
-            return "=" in word and not word.endswith(tuple(endings))
+            return "=" in word and not word.endswith(tuple(suffixes))
         return (_NAMES if option == "--simplify" else _SHAPE).fullmatch(word) is not None
 
     separated: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         if word == "--":
-            return [*separated, word, *rest]
+            return [*separated, word, *remaining]
         if word in ("--simplify", "--verify"):
-            value = rest.pop(0) if rest and fits(word, rest[0]) else ""
+            value = remaining.pop(0) if remaining and fits(word, remaining[0]) else ""
             separated.append(f"{word}={value}")
             continue
         separated.append(word)
         option, equals, _ = word.partition("=")
         if option not in ("--input-shapes", "--input"):
             continue
-        if not equals and rest and not rest[0].startswith("-"):
-            separated.append(rest.pop(0))  # even if it does not fit, so that the error is about this option
-        while rest and fits(option, rest[0]):
-            separated += [option, rest.pop(0)]
+        if not equals and remaining and not remaining[0].startswith("-"):
+            separated.append(remaining.pop(0))  # even if it does not fit, so that the error is about this option
+        while remaining and fits(option, remaining[0]):
+            separated += [option, remaining.pop(0)]
     return separated
 
 

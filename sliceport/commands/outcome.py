@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -27,7 +27,7 @@ class Finding(TypedDict):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a command for one model. What only some callers need is a function.
+    """The outcome of a command for one model. Fields that only some callers need are functions.
 
     Attributes:
         is_clean: Whether the command line exits with 0.
@@ -55,6 +55,11 @@ def finding(
     return Finding(reason=reason, operator=operator, engine=engine, defect=defect, node=node, message=message)
 
 
+def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding]:
+    """Return a finding once for each defect that explains it, or unchanged without defects."""
+    return [{**finding, "defect": defect} for defect in defects] or [finding]
+
+
 def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
     """Build the outcome of a command that writes a changed model.
 
@@ -65,8 +70,8 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
     """
 
     def list_findings() -> list[Finding]:
-        different = result.to_json().get("differences", ())
-        return [*list_changes(), *(finding("changed values", message=message) for message in different)]
+        differences = result.to_json().get("differences", ())
+        return [*list_changes(), *(finding("changed values", message=message) for message in differences)]
 
     return Outcome(
         is_clean=result.is_clean,

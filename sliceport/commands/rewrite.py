@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, add_inputs, format_descriptions, parse_names, run_options
+from sliceport.commands.options import add_inputs, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, finding, outcome_of_change
 from sliceport.formats import formats
 
@@ -25,7 +25,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="run old and new model on onnxruntime's CPU provider",
     )
-    add_input_shapes(command)
     add_inputs(command)
 
 
@@ -38,10 +37,14 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _list_passes() -> str:
     """Format the passes, those that run by default first, and the optimizers."""
     blocks = []
-    for each in formats().values():
-        by_default, by_name = each.passes()
-        titled = {"passes, by default all of these": by_default, "by name only": by_name, "optimizers": each.optimizers}
-        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in titled.items() if lines]
+    for format_ in formats().values():
+        default_passes, optional_passes = format_.passes()
+        lists = {
+            "passes, by default all of these": default_passes,
+            "by name only": optional_passes,
+            "optimizers": format_.optimizers,
+        }
+        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists.items() if lines]
     return "\n\n".join(blocks).replace("`", "")
 
 

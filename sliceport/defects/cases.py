@@ -32,7 +32,7 @@ class OnnxCase:
 
     @property
     def text(self) -> str:
-        """The whole model."""
+        """The whole model in the text format."""
         return f'<ir_version: 8, opset_import: ["" : {self.opset}]> case {self.graph}'
 
     def to_json(self) -> dict[str, Any]:
@@ -122,9 +122,10 @@ class OpenVINOCase:
         names = _INDICES[self.op]
         parts = [f"{name} {list(values)}" for name, values in zip(names, self.indices, strict=False)]
         parts += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
-        late = [name for name, is_late in zip(names, self.run_time, strict=False) if is_late]
-        if late:
-            parts.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
+        run_time = [name for name, is_input in zip(names, self.run_time, strict=False) if is_input]
+        if run_time:
+            is_all = len(run_time) == len(self.indices)
+            parts.append("at run time" if is_all else f"{', '.join(run_time)} at run time")
         if self.index_types:
             parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
         parts += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread

@@ -46,8 +46,8 @@ class Output:
         sizes = "" if self.shape is None else f" as {list(self.shape)}"
         if isinstance(self.elements, range) and len(self.elements) > 1:
             return f"elements {self.elements[0]} to {self.elements[-1]}{sizes}"
-        listed = ", ".join(map(str, self.elements))
-        return f"element{'s' * (len(self.elements) != 1)} {listed}{sizes}" if self.elements else f"nothing{sizes}"
+        indices = ", ".join(map(str, self.elements))
+        return f"element{'s' * (len(self.elements) != 1)} {indices}{sizes}" if self.elements else f"nothing{sizes}"
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The wrong behaviour of one engine.
+    """The wrong behavior of one engine.
 
     Attributes:
         engine: Its name in `TITLES`.
-        does: The behaviour, as the end of a sentence that begins with the engine.
+        does: The behavior, as the end of a sentence that begins with the engine.
         versions: The versions in which it was seen.
         since: The first version that shows it; empty if that is not known.
         until: The first later version that is right; empty if none is known.
@@ -167,14 +167,15 @@ class Divergence:
         return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
 
     def concerns(self, version: str) -> bool:
-        """Whether a version may show it: it is not before `since`, and before `until`.
+        """Whether a version may have the divergence: it is not before `since`, and it is before `until`.
 
         >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
         False
         """
         key = version_key(version)
-        is_early = bool(self.since) and key < version_key(self.since)
-        return not is_early and not (self.until and key >= version_key(self.until))
+        is_before = bool(self.since) and key < version_key(self.since)
+        is_after = bool(self.until) and key >= version_key(self.until)
+        return not is_before and not is_after
 
     @property
     def seen_in(self) -> str:
@@ -199,8 +200,8 @@ class Defect:
     Attributes:
         id: Its name.
         trigger: The model or operator that shows it, as a noun phrase.
-        right: The right behaviour, with the document or engine that decides.
-        divergences: The wrong behaviour of each engine.
+        right: The right behavior, with the document or engine that decides.
+        divergences: The wrong behavior of each engine.
         examples: Minimal cases; each divergence occurs in at least one.
         handling: The treatment of such a node. `rewritten`: `harden` rewrites it if it can; `named`: `harden` reports
             and keeps it; `found`: `check` alone names it;
@@ -239,7 +240,9 @@ class Defect:
     @property
     def correct_engines(self) -> tuple[str, ...]:
         """The engines whose outcomes in the examples are right."""
-        return tuple(dict.fromkeys(e for example in self.examples for e in example.seen if e not in self.engines))
+        return tuple(
+            dict.fromkeys(engine for example in self.examples for engine in example.seen if engine not in self.engines)
+        )
 
     def examples_on(self, engine: str) -> tuple[Example, ...]:
         """Return the examples in which an engine is wrong."""
@@ -255,7 +258,7 @@ class Defect:
 
     @property
     def effect(self) -> str:
-        """The behaviour of each engine, as a sentence without a full stop."""
+        """The behavior of each engine, as a sentence without a full stop."""
         return "; ".join(map(str, self.divergences))
 
     @property

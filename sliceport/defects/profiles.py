@@ -70,8 +70,8 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
     """
     if target not in PROFILES and (without or read_as is not None):
         option = spell("without", "--without") if without else spell("read_as", "--read-as")
-        listed = ", ".join(PROFILES)
-        raise UsageError(f"{option} is for the targets {listed}, and the target is {target}.")
+        targets = ", ".join(PROFILES)
+        raise UsageError(f"{option} is for the targets {targets}, and the target is {target}.")
     names = tuple(read_names(without, "without"))
     for name in names:
         if name not in FORMS:

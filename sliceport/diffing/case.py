@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sliceport import progress
-from sliceport.diffing.difference import (
-    EXACT,
-    Failure,
-    OutputDiff,
-    Tolerance,
-    compare_outputs,
-)
+from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel
@@ -41,7 +35,7 @@ class Case:
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
         inputs: The values that it reads, from the good side.
-        constants: More of these values, which follow from shapes and constants alone; they are constants of the case.
+        constants: Further values that it reads, which follow from shapes and constants alone and are constants here.
         failure: Its failure; `NOT_RUN` before it has run.
         scope: The nodes of control flow around it, each with the title of the body.
         holder: The outermost of these nodes; None for a case of the main graph.
@@ -74,7 +68,7 @@ class Case:
 
     @property
     def main_node(self) -> GraphNode:
-        """The node of the main graph that the culprit is, or is inside of."""
+        """The culprit, or the node of the main graph that holds it."""
         return self.holder or self.culprit
 
     @property
@@ -91,14 +85,14 @@ class Case:
 
     def compare(
         self,
-        got: Mapping[str, Value],
+        actual: Mapping[str, Value],
         expected: Mapping[str, Value],
         tolerance_for: Callable[[str, Value], Tolerance],
     ) -> tuple[OutputDiff, ...]:
         """Compare outputs of the case. Outputs of nodes that only move elements must be equal bit for bit.
 
         Args:
-            got: The outputs.
+            actual: The outputs.
             expected: The expected outputs.
             tolerance_for: Returns the accepted difference for the name of another output and its expected value.
         """
@@ -106,7 +100,7 @@ class Case:
             name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
             for name, value in expected.items()
         }
-        return compare_outputs(got, expected, tolerances)
+        return compare_outputs(actual, expected, tolerances)
 
 
 def make_case(
@@ -123,7 +117,7 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, given: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return values that are given or that a side computes from given ones.
+    """Return values by name: the given ones as they are, others computed by a side from the given ones.
 
     Values that are not arrays are left out. The result is None if the run fails.
     """
@@ -141,10 +135,10 @@ def compute(graph: Graph, side: Side, given: Mapping[str, Array], names: Collect
 def compute_all(
     graph: Graph, side: Side, inputs: Mapping[str, Array], wanted: Collection[str] | None = None
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the inputs and values that a side computes from them, each with its name.
+    """Yield the inputs, and the values that a side computes from them, each with its name.
 
-    Values that are not arrays, and those of nodes that fail, are left out. Only the values that later ones are computed
-    from are kept in memory.
+    Values that are not arrays, and those of nodes that fail, are left out. A value stays in memory only as long as
+    others are computed from it.
 
     Args:
         graph: The model.
@@ -159,11 +153,11 @@ def compute_all(
         progress.say(f"computing the values of the model: {len(names)} left")
         chunk, later = names[:size], names[size:]
         values = compute(graph, side, computed, chunk)
-        if values is None and len(chunk) > 1:  # one of them cannot be an output, or its node fails
+        if values is None and len(chunk) > 1:  # one value cannot be an output, or its node fails
             size = max(1, len(chunk) // 4)
             continue
         names = later
-        if values is None:
+        if values is None:  # the chunk is one value
             names = _without_dependents(graph, names, chunk[0])
             continue
         yield from values.items()

@@ -20,19 +20,18 @@ from sliceport.diffing.difference import (
     tolerance_of,
     within,
 )
-from sliceport.diffing.graph import Diffable, Graph, find_ancestors
+from sliceport.diffing.graph import Graph, find_ancestors
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.side import Budget, BudgetSpent, Result, Side, read_side
+from sliceport.diffing.setup import choose_open_shapes, match_names, open_graph, read_engines
+from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
-from sliceport.formats import DeclaresShapes, InputShapes, format_of
-from sliceport.open_shapes import choose_sizes
-from sliceport.wording import example_shapes, spell
+from sliceport.formats import InputShapes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
-DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
-"""The engine that computes expected outputs by the format of the model."""
 
 
 def diff(
@@ -85,108 +82,27 @@ def diff(
         ModelError: A model cannot be read, or neither engine runs it.
         MissingExtra: A package is not installed.
     """
-    spent = Budget(budget)
+    search_budget = Budget(budget)
     first = open_graph(model)
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     is_engine = (against or "").partition(":")[0] in model_engines()
-    folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
-    if folder is None:
-        shapes |= _choose_open_shapes(model, shapes, open_sizes)
-    sides = _read_engines(first, second, on, against, is_recorded=folder is not None)
-    kept = None if resume is None else open_kept_runs(resume)
-    good, bad = (replace(side, budget=spent, kept=kept) for side in (sides if other is not None else sides[::-1]))
+    recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
+    if recorded is None:
+        shapes |= choose_open_shapes(model, shapes, open_sizes)
+    sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
+    kept_runs = None if resume is None else open_kept_runs(resume)
+    # `sides` are `on` and `against`. For one model, `against` is right; of two models, the first one is, on `on`.
+    good_and_bad = sides if other is not None else sides[::-1]
+    good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
     tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
     for name in tolerances.keys() - {"", *second.outputs}:
         raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
     comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
-    if folder is not None:
-        return comparison.run_recorded(folder)
+    if recorded is not None:
+        return comparison.run_recorded(recorded)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
-
-
-def _choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
-    """Return shapes for the inputs with open shapes that have none.
-
-    Raises:
-        UsageError: The model has such inputs, and the caller wants no sizes to be chosen.
-    """
-    format_ = format_of(model)
-    declared = format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
-    still_open = {
-        name: None if shape is None else [dim if isinstance(dim, int | str) else None for dim in shape]
-        for name, shape in declared.items()
-        if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
-    }
-    if isinstance(size, int):
-        return {name: tuple(d if isinstance(d, int) else size for d in dims or ()) for name, dims in still_open.items()}
-    chosen = choose_sizes(declared, given) if size is not None else {}
-    missing = {name: shape for name, shape in still_open.items() if name not in chosen}
-    if missing:
-        auto = spell("open_sizes='primes'", "--input-shapes auto")
-        raise UsageError(
-            f"{', '.join(map(repr, missing))} leave{'s' * (len(missing) == 1)} sizes open: give {auto}, which chooses "
-            f"them, or {example_shapes(missing)} (an example)."
-        )
-    return chosen
-
-
-def open_graph(model: Any) -> Graph:
-    """Read a model as a graph.
-
-    Raises:
-        UsageError: No format takes the file, or its format takes no part.
-        ModelError: The model cannot be read.
-    """
-    owner = format_of(model)
-    if not isinstance(owner, Diffable):
-        raise UsageError(f"models of {owner.title} cannot be compared by diff.")
-    return owner.open_graph(model)
-
-
-def _read_engines(
-    first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
-) -> tuple[Side, Side]:
-    """Return the engines `on` and `against`; see `diff` for their defaults."""
-    option, is_pair = spell("on", "--on"), first is not second
-    if on is None and not is_pair:
-        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
-        example = spell(f'on="{engine}"', f"--on {engine}")
-        raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
-    if against is None or is_recorded:
-        is_same = is_pair and on is not None and first.format == second.format
-        against = on if is_same else DEFAULT_AGAINST.get(second.format, "")
-    sides = (
-        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
-        read_side(against or "", second.format, spell("against", "--against")),
-    )
-    if not is_pair and not is_recorded and str(sides[0]) == str(sides[1]):
-        raise UsageError(f"there is nothing to compare: both engines are {str(sides[0])!r}.")
-    return sides
-
-
-def match_names(first: Graph, second: Graph) -> dict[str, str]:
-    """Map each input and output of the second model to a name of the first model.
-
-    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
-    likewise. The first model may have more inputs.
-
-    Raises:
-        UsageError: The models have different inputs, or different numbers of outputs.
-    """
-    names: dict[str, str] = {}
-    for kind, first_names, second_names in (
-        ("inputs", first.inputs, second.inputs),
-        ("outputs", first.outputs, second.outputs),
-    ):
-        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
-            raise UsageError(
-                f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
-            )
-        has_same = set(second_names) <= set(first_names)
-        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
-    return names
 
 
 @dataclass(frozen=True)
@@ -195,13 +111,13 @@ class _Run:
 
     Attributes:
         inputs: The inputs, by their names in the first model.
-        got: The outputs in question, by their names in the second model, or the failure of the run.
+        actual: The outputs in question, by their names in the second model, or the failure of the run.
         expected: The expected outputs, by the same names, or the failure of the run.
         more_inputs: Further inputs of the same kind.
     """
 
     inputs: Mapping[str, Array]
-    got: Result
+    actual: Result
     expected: Result
     more_inputs: Sequence[Mapping[str, Array]] = ()
 
@@ -215,7 +131,7 @@ class _Comparison:
         second: The model in question.
         good: The engine of the first.
         bad: The engine of the second.
-        names: The names in the first model of inputs and outputs of the second.
+        names: For each input and output of the second model, its name in the first.
         tolerances: See `diff`; the one for all other outputs has an empty name.
     """
 
@@ -251,7 +167,7 @@ class _Comparison:
     def _explain_recorded(self, report: DiffReport, run: _Run) -> DiffReport:
         """Add the cause of a difference from recorded outputs, if the good engine computes these outputs."""
         computed = self._run_first(run.inputs)
-        if self._compare(replace(run, got=computed)).is_equal:
+        if self._compare(replace(run, actual=computed)).is_equal:
             return self._explain(report, replace(run, expected=computed))
         note = f"no node is searched, as {self.good} does not compute the recorded outputs"
         return replace(report, notes=(note,))
@@ -262,18 +178,18 @@ class _Comparison:
         Raises:
             ModelError: No side runs its model.
         """
-        runs = []
+        failed_runs = []
         for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
             inputs, *more = (self.first.make_inputs(given, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
             if not isinstance(expected, Failure):
                 return _Run(inputs, self._run_second(inputs), expected, more)
-            runs.append(_Run(inputs, expected, expected, more))
-        first = replace(runs[0], got=self._run_second(runs[0].inputs))
-        if isinstance(first.got, Failure) and isinstance(first.expected, Failure):
+            failed_runs.append(_Run(inputs, expected, expected, more))
+        first = replace(failed_runs[0], actual=self._run_second(failed_runs[0].inputs))
+        if isinstance(first.actual, Failure) and isinstance(first.expected, Failure):
             raise ModelError(
-                f"neither engine runs the model: on {self.bad}, {first.got.message}; on {self.good}, "
+                f"neither engine runs the model: on {self.bad}, {first.actual.message}; on {self.good}, "
                 f"{first.expected.message}."
             )
         return first
@@ -292,26 +208,28 @@ class _Comparison:
         progress.say(f"running the model on {side}")
         return side.try_run(graph.whole(), inputs)
 
-    def _tolerance(self, output: str) -> Tolerance | None:
+    def _tolerance_for(self, output: str) -> Tolerance | None:
         return self.tolerances.get(output, self.tolerances.get(""))
 
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return the report about the outputs of a run."""
-        # With two models, `--on` runs the first one, which is right by definition.
+        # With two models, `on` runs the first one, which is right by definition.
         on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
-        for side, result in ((self.bad, run.got), (self.good, run.expected)):
+        for side, result in ((self.bad, run.actual), (self.good, run.expected)):
             if isinstance(result, Failure):
                 return replace(report, failed=side.title, failures=(result,))
-        assert not isinstance(run.got, Failure)
+        assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
-        outputs = whole.compare(run.got, run.expected, lambda name, value: self._tolerance(name) or tolerance_of(value))
+        outputs = whole.compare(
+            run.actual, run.expected, lambda name, value: self._tolerance_for(name) or tolerance_of(value)
+        )
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures)
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
-        """Add to a report the smallest case of each failure, and what is known about it."""
+        """Add to a report the smallest part of the model behind each failure."""
         parts: list[Part] = []
         notes: list[str] = []
         try:
@@ -320,15 +238,17 @@ class _Comparison:
                 notes.append(f"{unsteady} computes other outputs in each run, so no node is searched")
             else:
                 self._find_parts(run, report.failures, parts, notes)
-        except BudgetSpent as over:
-            notes.append(f"{over}, before a node was found" + " for each output" * bool(parts))
+        except BudgetSpent as error:
+            notes.append(f"{error}, before a node was found" + " for each output" * bool(parts))
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
-        without_kept_runs = replace(self, good=replace(self.good, kept=None), bad=replace(self.bad, kept=None))
+        without_kept_runs = replace(
+            self, good=replace(self.good, kept_runs=None), bad=replace(self.bad, kept_runs=None)
+        )
         for side, result, repeated in (
-            (self.bad, run.got, without_kept_runs._run_second(run.inputs)),
+            (self.bad, run.actual, without_kept_runs._run_second(run.inputs)),
             (self.good, run.expected, without_kept_runs._run_first(run.inputs)),
         ):
             if isinstance(result, Failure):
@@ -343,41 +263,42 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part behind each failure to `parts`, and sentences to `notes`."""
-        is_pair, is_good = self.first is not self.second, isinstance(run.expected, Failure)
-        bad, good = (self.good, self.bad) if is_good else (self.bad, self.good)
-        if is_pair and not is_good:
-            located = self._search_pair(run, failures, notes)
+        # A side that is meant to be right may be the one that fails.
+        is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
+        bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
+        if is_pair and not good_fails:
+            cases = self._search_pair(run, failures, notes)
         else:  # of two models, the first one alone is searched if its engine does not run it
             graph, other = (self.first, bad) if is_pair else (self.second, good)
-            found = search_each(graph, bad, other, run.inputs, failures, self._tolerance)
-            located = ((failure, case, None, "") for failure, case in found)
-        for failure, case, expected, counterpart in located:
+            cases_of_one = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
+            cases = ((failure, case, None, "") for failure, case in cases_of_one)
+        for failure, case, expected, counterpart in cases:
             if case is not None:
-                part = _describe(case, bad, good, expected, counterpart, self._tolerance(failure.output))
+                part = _describe(case, bad, good, expected, counterpart, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
             # A part that an earlier output has led to may explain this one, too.
-            ancestors = [self.second.nodes[n] for n in find_ancestors(self.second, [failure.output])]
-            causes = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
-            if causes:
-                part = parts[causes[-1]]
-                parts[causes[-1]] = replace(part, explained=(*part.explained, failure.output))
+            ancestors = [self.second.nodes[i] for i in find_ancestors(self.second, [failure.output])]
+            explaining = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
+            if explaining:
+                part = parts[explaining[-1]]
+                parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
                 notes.append("no part of the model that was cut out fails like the whole")
 
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
     ) -> Iterator[tuple[Failure, Case | None, Result | None, str]]:
-        """Yield each failure of the second model with its case, what is expected of it, and its counterpart."""
+        """Yield each failure of the second model with its case, the expected outputs, and the counterpart's nodes."""
         pair = Pair(self.first, self.second, (self.good, self.bad), self.names, [run.inputs, *run.more_inputs])
         notes.append(pair.note)
         for failure in failures:
             outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            located = pair.find(outputs, self._tolerance(failure.output))
+            located = pair.find(outputs, self._tolerance_for(failure.output))
             if located is None:
                 yield failure, None, None, ""
             else:
-                counterpart = ", ".join(map(str, located.right.nodes)) or "an input or a constant"
+                counterpart = ", ".join(map(str, located.counterpart.nodes)) or "an input or a constant"
                 yield failure, located.case, located.expected, counterpart
 
 
@@ -387,7 +308,7 @@ def _describe(
     """Describe the case of a failure: the outputs of both sides, the cause and the known defects."""
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
     model, cause = case.model, ""
-    got = bad.try_run(model, case.inputs)
+    actual = bad.try_run(model, case.inputs)
     if expected is None:
         expected = good.try_run(model, case.inputs)
         if isinstance(bad.engine, NamesCause):
@@ -398,9 +319,9 @@ def _describe(
 
             cause = bad.engine.find_cause(bad.options, fails)
     outputs: tuple[OutputDiff, ...] = ()
-    if isinstance(got, Failure) and not isinstance(expected, Failure):
-        outputs = describe_missing(expected, got)
-    elif not isinstance(got, Failure) and not isinstance(expected, Failure):
-        outputs = case.compare(got, expected, within(tolerance))
+    if isinstance(actual, Failure) and not isinstance(expected, Failure):
+        outputs = describe_missing(expected, actual)
+    elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
+        outputs = case.compare(actual, expected, within(tolerance))
     defects = tuple(case.graph.find_defects(model, bad.engine.name))
-    return Part(case, bad, good, model, got, expected, outputs, cause, defects, counterpart)
+    return Part(case, bad, good, model, actual, expected, outputs, cause, defects, counterpart)

@@ -36,9 +36,9 @@ class Tolerance:
 
 
 EXACT = Tolerance()
-_BY_TYPE = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
+_TOLERANCES = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
 _MAX_SAMPLES = 10
-_NARROW = Tolerance(1e-1, 1e-1)
+_NARROW_TOLERANCE = Tolerance(1e-1, 1e-1)
 """For bfloat16 and floats of 8 bits or less."""
 
 
@@ -47,8 +47,8 @@ def tolerance_of(value: Value) -> Tolerance:
     if not isinstance(value, np.ndarray) or value.dtype == object:
         return EXACT
     if value.dtype.kind == "c":
-        return _BY_TYPE["float64" if value.dtype.itemsize == 16 else "float32"]
-    return _BY_TYPE.get(value.dtype.name, _NARROW if "float" in value.dtype.name else EXACT)
+        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]
+    return _TOLERANCES.get(value.dtype.name, _NARROW_TOLERANCE if "float" in value.dtype.name else EXACT)
 
 
 def narrow_tolerance_of(value: Value) -> Tolerance:
@@ -92,7 +92,7 @@ class Failure:
 
 
 def _signature(message: str) -> str:
-    """Return a message without what changes when a model is cut: names, numbers and paths."""
+    """Return a message without the names, numbers and paths that change when a model is cut."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
     return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
@@ -137,49 +137,52 @@ class OutputDiff:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values; numbers that JSON lacks as text."""
-        data = asdict(self) | {"shape": list(self.shape)}
-        return {k: str(v) if isinstance(v, float) and not np.isfinite(v) else v for k, v in data.items()}
+        fields = asdict(self) | {"shape": list(self.shape)}
+        return {
+            key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
+            for key, value in fields.items()
+        }
 
 
-def compare_values(name: str, got: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
+def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
     """Compare a value with the expected one.
 
     Args:
         name: Its name.
-        got: The value.
+        actual: The value.
         expected: The expected value.
         tolerance: The accepted difference; None for the default of the type.
     """
-    if isinstance(got, np.ndarray) and isinstance(expected, np.ndarray):
-        return _compare_arrays(name, got, expected, tolerance_of(expected) if tolerance is None else tolerance)
-    if isinstance(got, tuple) and isinstance(expected, tuple):
-        if len(got) != len(expected):
-            return _different(name, "structure", f"it has {len(got)} elements for {len(expected)}")
-        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+    if isinstance(actual, np.ndarray) and isinstance(expected, np.ndarray):
+        return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
+    if isinstance(actual, tuple) and isinstance(expected, tuple):
+        if len(actual) != len(expected):
+            return _different(name, "structure", f"it has {len(actual)} elements for {len(expected)}")
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             element = compare_values(name, a, b, tolerance)
             if element.status == "different":
                 return _different(name, element.kind or "structure", f"in element {i}, {element.detail}")
-        return OutputDiff(name, "sequence", (len(got),))
-    if got is None and expected is None:
+        return OutputDiff(name, "sequence", (len(actual),))
+    if actual is None and expected is None:
         return OutputDiff(name, "nothing")
-    return _different(name, "structure", f"it is {_describe(got)} for {_describe(expected)}")
+    return _different(name, "structure", f"it is {_describe(actual)} for {_describe(expected)}")
 
 
 def compare_outputs(
-    got: Mapping[str, Value], expected: Mapping[str, Value], tolerances: Mapping[str, Tolerance | None]
+    actual: Mapping[str, Value], expected: Mapping[str, Value], tolerances: Mapping[str, Tolerance | None]
 ) -> tuple[OutputDiff, ...]:
     """Compare outputs by name; an output that only one side has is different.
 
     Args:
-        got: The outputs.
+        actual: The outputs.
         expected: The expected outputs.
         tolerances: The accepted difference by output; outputs without an entry have the default of their type.
     """
     return tuple(
-        compare_values(name, got[name], expected[name], tolerances.get(name))
-        if name in got and name in expected
-        else _different(name, "missing", f"only {'one side' if name in got else 'the other side'} has it")
-        for name in dict.fromkeys((*expected, *got))
+        compare_values(name, actual[name], expected[name], tolerances.get(name))
+        if name in actual and name in expected
+        else _different(name, "missing", f"only {'one side' if name in actual else 'the other side'} has it")
+        for name in dict.fromkeys((*expected, *actual))
     )
 
 
@@ -191,58 +194,59 @@ def _describe(value: Value) -> str:
     return "a tensor" if isinstance(value, np.ndarray) else "a sequence" if isinstance(value, tuple) else "nothing"
 
 
-def _compare_arrays(name: str, got: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
-    about: dict[str, Any] = {"element": got.dtype.name, "shape": got.shape, "tolerance": tolerance}
-    if got.dtype != expected.dtype:
-        return _different(name, "type", f"its type is {got.dtype} for {expected.dtype}", **about)
-    if got.shape != expected.shape:
-        return _different(name, "shape", f"its shape is {list(got.shape)} for {list(expected.shape)}", **about)
-    a, b = np.ascontiguousarray(got).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
+def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
+    attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
+    if actual.dtype != expected.dtype:
+        return _different(name, "type", f"its type is {actual.dtype} for {expected.dtype}", **attributes)
+    if actual.shape != expected.shape:
+        return _different(name, "shape", f"its shape is {list(actual.shape)} for {list(expected.shape)}", **attributes)
+    a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     unequal = a != b if a.dtype == object else (_bytes(a) != _bytes(b)).any(axis=1)
     if not unequal.any():
-        return OutputDiff(name, **about)
+        return OutputDiff(name, **attributes)
     if a.dtype == object or not _is_arithmetic(a.dtype):
-        return _different(name, "values", **_first(unequal, a, b, got.shape), **about)
+        return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
     for kind, is_special in (("nan", np.isnan), ("infinity", _signed_infinity)):
         if tolerance != EXACT and a.dtype.kind not in "iu":
             special = is_special(widen(a)) != is_special(widen(b))
             if special.any():
-                return _different(name, kind, **_first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
-    return _compare_finite(name, a, b, unequal, tolerance, about)
+                return _different(name, kind, **_describe_first(special, a, b, actual.shape), **attributes)  # type: ignore[arg-type]
+    return _compare_finite(name, a, b, unequal, tolerance, attributes)
 
 
 def _compare_finite(
-    name: str, got: Array, expected: Array, unequal: Array, tolerance: Tolerance, details: dict[str, Any]
+    name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
 ) -> OutputDiff:
     """Compare the finite elements of flat arrays. `unequal` marks the elements that differ."""
     with np.errstate(invalid="ignore", over="ignore"):
-        finite = np.isfinite(widen(got)) & np.isfinite(widen(expected))
-        error = np.where(finite, np.abs(widen(got) - widen(expected)), 0.0).astype(np.float64)
+        finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
+        differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
         largest = float(np.abs(np.where(finite, widen(expected), 0)).max(initial=0.0))
-    steps = _ulps(got, expected, finite) if "float" in got.dtype.name else None
-    is_wrong = unequal & (error > max(tolerance.absolute, tolerance.relative * largest))
+    ulps = _count_ulps(actual, expected, finite) if "float" in actual.dtype.name else None
+    is_wrong = unequal & (differences > max(tolerance.absolute, tolerance.relative * largest))
     if tolerance == EXACT:
         is_wrong = unequal
-    elif steps is not None and tolerance.ulps:
-        is_wrong &= steps > tolerance.ulps
+    elif ulps is not None and tolerance.ulps:
+        is_wrong &= ulps > tolerance.ulps  # one measure suffices
     measures: dict[str, Any] = {
-        "absolute": float(error.max(initial=0.0)),
-        "relative": float(error.max(initial=0.0)) / (largest or 1.0),
-        "ulps": None if steps is None else float(steps.max(initial=0.0)),
+        "absolute": float(differences.max(initial=0.0)),
+        "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
+        "ulps": None if ulps is None else float(ulps.max(initial=0.0)),
     }
     if not is_wrong.any():
-        return OutputDiff(name, status="close", **details, **measures)
-    quantiles = np.quantile(error, (0.5, 0.9, 0.99))
+        return OutputDiff(name, status="close", **attributes, **measures)
+    quantiles = np.quantile(differences, (0.5, 0.9, 0.99))
     distribution = (
-        f"{int(unequal.sum())} of {got.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; the "
-        f"difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % and "
-        f"{error.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
+        f"{int(unequal.sum())} of {actual.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; "
+        f"the difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % "
+        f"and {differences.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
-    first = _first(is_wrong, got, expected, details["shape"])
-    return _different(name, "values", **first, **details, **measures, distribution=distribution)
+    first = _describe_first(is_wrong, actual, expected, attributes["shape"])
+    return _different(name, "values", **first, **attributes, **measures, distribution=distribution)
 
 
 def _bytes(flat: Array) -> Array:
+    """Return the bytes of each element as a row."""
     return flat.view(np.uint8).reshape(flat.size, -1) if flat.size else np.zeros((0, 1), np.uint8)
 
 
@@ -260,27 +264,29 @@ def _signed_infinity(wide: Array) -> Array:
     return np.where(np.isinf(wide), np.sign(wide), 0)
 
 
-def _ulps(a: Array, b: Array, finite: Array) -> Array:
+def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
     """Return the number of floats from one element to the other."""
 
-    def position(flat: Array) -> Array:
+    def rank(flat: Array) -> Array:
+        # Floats are sign and magnitude: the integers of negative ones count backwards from the sign bit.
         bits = flat.dtype.itemsize * 8
         integers = flat.view(f"u{flat.dtype.itemsize}").astype(object if bits == 64 else np.int64)
-        half = 1 << (bits - 1)
-        return np.where(integers >= half, half - integers, integers)
+        sign_bit = 1 << (bits - 1)
+        return np.where(integers >= sign_bit, sign_bit - integers, integers)
 
-    steps = np.abs(position(a) - position(b)).astype(np.float64)
-    return np.where(finite, steps, 0.0)
+    distances = np.abs(rank(a) - rank(b)).astype(np.float64)
+    return np.where(finite, distances, 0.0)
 
 
-def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the `detail` and the `samples` about the elements of a mask."""
-    places = np.flatnonzero(where)
+def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the `detail` and the `samples` of an `OutputDiff` for the elements that a mask marks."""
+    positions = np.flatnonzero(mask)
     samples = tuple(
-        (str([int(i) for i in np.unravel_index(at, shape)]), str(a[at]), str(b[at])) for at in places[:_MAX_SAMPLES]
+        (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))
+        for position in positions[:_MAX_SAMPLES]
     )
-    index, got, expected = samples[0]
-    detail = f"first at index {index}, {got} for {expected} ({len(places)} of {a.size} elements)"
+    index, actual, expected = samples[0]
+    detail = f"first at index {index}, {actual} for {expected} ({len(positions)} of {flat.size} elements)"
     return {"detail": detail, "samples": samples}
 
 
@@ -291,6 +297,6 @@ def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[Ou
         if isinstance(value, np.ndarray):
             indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
             samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
-            about = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
-            missing.append(_different(name, failure.kind, failure.message, **about))
+            attributes = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
+            missing.append(_different(name, failure.kind, failure.message, **attributes))
     return tuple(missing)

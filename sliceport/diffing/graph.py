@@ -52,7 +52,7 @@ class Body:
     """One run of a body of control flow, as a model of its own.
 
     Attributes:
-        title: The place of the body, such as `then_branch` or `body, iteration 3`.
+        title: The attribute of the body, such as `then_branch` or `body, iteration 3`.
         graph: The body.
         inputs: The values that the good side hands to it.
     """
@@ -181,20 +181,20 @@ class Diffable(Protocol):
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
     """Return the nodes that outputs are computed from, back to known values.
 
-    Each node follows what it reads, and related nodes are neighbours.
+    Each node comes after the nodes that it reads from, and nodes of one branch are neighbours.
     """
-    makers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
-    makers = {name: i for name, i in makers.items() if name not in known or name in outputs}
-    done: dict[int, None] = {}
-    waiting = [makers[name] for name in reversed(list(outputs)) if name in makers]
-    while waiting:
-        reads = [makers[name] for name in graph.nodes[waiting[-1]].reads if name in makers]
-        missing = [i for i in dict.fromkeys(reads) if i not in done]
+    producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
+    producers = {name: i for name, i in producers.items() if name not in known or name in outputs}
+    ordered: dict[int, None] = {}
+    stack = [producers[name] for name in reversed(list(outputs)) if name in producers]
+    while stack:
+        reads = [producers[name] for name in graph.nodes[stack[-1]].reads if name in producers]
+        missing = [i for i in dict.fromkeys(reads) if i not in ordered]
         if missing:
-            waiting += reversed(missing)
+            stack += reversed(missing)
         else:
-            done[waiting.pop()] = None
-    return list(done)
+            ordered[stack.pop()] = None
+    return list(ordered)
 
 
 def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:

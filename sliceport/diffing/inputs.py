@@ -62,23 +62,23 @@ def make_inputs(
         shapes: Sizes by input name, for inputs with open sizes.
         seed: For the random arrays.
         attempt: See `ModelToRun.make_inputs`.
-        values: Names of values that may have `shapes`, too, without an effect.
+        values: Names of other values that may be in `shapes`, where they have no effect.
 
     Raises:
         UsageError: A given array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
     """
     names = [model_input.name for model_input in declared]
-    listed = ", ".join(map(repr, names))
+    names_text = ", ".join(map(repr, names))
     for name in given:
         if name not in names:
-            raise UsageError(f"the model has no input {name!r} to give an array to; its inputs are {listed}.")
+            raise UsageError(f"the model has no input {name!r} to give an array to; its inputs are {names_text}.")
     for name in shapes:
         if name not in names and name not in values:
-            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
+            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names_text}.")
     for name in given.keys() & shapes.keys():
         if tuple(shapes[name]) != given[name].shape:
-            was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
-            raise UsageError(f"input {name!r} is given {was}.")
+            shapes_text = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
+            raise UsageError(f"input {name!r} is given {shapes_text}.")
     random = np.random.default_rng(seed)
     end, start = _BOUNDS[attempt]
     inputs = {}
@@ -132,8 +132,8 @@ def _fit_given_array(model_input: DeclaredInput, array: Array) -> Array:
     if dtype is not None:
         array = _fit_elements(name, dtype, array)
     if dims is not None:
-        pairs = zip(dims, array.shape, strict=False)
-        if len(dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in pairs):
+        dims_and_sizes = zip(dims, array.shape, strict=False)
+        if len(dims) != array.ndim or any(isinstance(dim, int) and dim != size for dim, size in dims_and_sizes):
             raise UsageError(f"input {name!r} needs shape {list(dims)}, got {list(array.shape)}.")
     return array
 
@@ -145,7 +145,7 @@ def _count_bits(dtype: np.dtype[Any]) -> int:
 
 
 def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
-    """Return whether raw bytes are elements; one of less than a byte is the lower bits of a byte."""
+    """Return whether raw bytes are elements of a type; one of less than a byte is the lower bits of a byte."""
     bits = _count_bits(dtype)
     if bits >= _BYTE:
         return True
@@ -158,7 +158,7 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
 def random_array(
     dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, end: int, start: int = 0
 ) -> Array:
-    """Make random elements: normally distributed floats, integers from `start` up to below `end`, booleans, strings.
+    """Return random elements: normally distributed floats, integers from `start` up to below `end`, booleans, strings.
 
     Raises:
         UsageError: NumPy has no such array, or it is too large.
@@ -179,5 +179,5 @@ def random_array(
         return random.integers(min(start, end - 1), end, shape).astype(dtype)
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
-    # Doubles fit into 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.
+    # Doubles are rounded to 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.
     return np.asarray(random.standard_normal(shape)).astype(np.float32).astype(dtype)

@@ -25,19 +25,21 @@ class KeptRuns:
 
     folder: Path
 
-    def place(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
-        """Return the file of a run, which may not exist."""
-        digest = hashlib.blake2b(repr((__version__, engine, model.inputs, model.outputs)).encode(), digest_size=16)
-        arrays = [part for name in sorted(inputs) for part in (name.encode(), *_describe(inputs[name]))]
+    def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
+        """Return the path of the file for a run; the file may not exist."""
+        key = __version__, engine, model.inputs, model.outputs, model.data_version
+        digest = hashlib.blake2b(repr(key).encode(), digest_size=16)
+        arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
         for part in (model.data, model.weights, *arrays):
             digest.update(hashlib.blake2b(part).digest())
         return self.folder / f"{digest.hexdigest()}.npz"
 
-    def read(self, place: Path) -> Mapping[str, Value] | Failure | None:
+    def read(self, path: Path) -> Mapping[str, Value] | Failure | None:
         """Return the result of a run; None if it is not kept, or its file is damaged."""
         try:
-            with open(place, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = {key.partition(" "): file[key] for key in file.files}
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
+                # A key is an element type and the name of an output.
+                arrays = {key.partition(" "): archive[key] for key in archive.files}
             if ("failure", "", "") in arrays:
                 return Failure(*arrays["failure", "", ""].tolist())
             count = arrays.pop(("count", "", ""))
@@ -46,11 +48,11 @@ class KeptRuns:
         except Exception:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             return None
 
-    def write(self, place: Path, result: Mapping[str, Value] | Failure) -> None:
+    def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
         """Keep the result of a run, unless it crashed, or an output is not an array of numbers or booleans."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
-            if result.kind in ("memory", "crash"):  # the machine may be to blame, or who killed the process
+            if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
                 return
             arrays["failure"] = np.array(astuple(result))
         else:
@@ -58,12 +60,12 @@ class KeptRuns:
                 if not isinstance(array, np.ndarray) or array.dtype == object:
                     return
                 arrays[f"{array.dtype.name} {name}"] = array
-            arrays["count"] = np.array(len(result))  # a damaged zip file may have lost some
+            arrays["count"] = np.array(len(result))  # `read` uses it to notice arrays that a damaged zip file has lost
         with suppress(OSError), NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
             try:
                 np.savez(file, **arrays)
                 file.close()
-                os.replace(file.name, place)  # another process may keep the same run at once
+                os.replace(file.name, path)  # another process may write the same run
             except BaseException:
                 os.unlink(file.name)
                 raise
@@ -88,6 +90,7 @@ def _dtype_of(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def _describe(array: Any) -> tuple[bytes, bytes]:
+def _bytes_to_hash(array: Any) -> tuple[bytes, bytes]:
+    """Return the element type with the shape, and the elements."""
     data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return repr((array.dtype.name, array.shape)).encode(), data

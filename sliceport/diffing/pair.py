@@ -72,12 +72,12 @@ class Located(NamedTuple):
     Attributes:
         case: The part.
         expected: Its expected outputs.
-        right: The part of the first model that computes the same values.
+        counterpart: The part of the first model that computes the same values.
     """
 
     case: Case
     expected: Mapping[str, Value]
-    right: Case
+    counterpart: Case
 
 
 class _Candidate(NamedTuple):
@@ -121,87 +121,95 @@ class Pair:
         runs: Iterable[Mapping[str, Array]],
     ) -> None:
         self._first, self._second, self._sides, self._names = first, second, sides, names
-        # Names in the second model to names in the first: equal bit for bit, also close ones, and different ones.
+        # Each maps names in the second model to names in the first. `_close` holds the equal values, too.
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
         # Equal names do not mean equal values if an exporter numbers them. Formats have different names of operators.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
-        is_same = [node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators]
-        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
-        self._inputs, expected, got = self._run(runs)
-        counts = self._match(expected, got)
-        listed = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
-        total = sum(len(node.writes) for node in second.nodes)
-        self.note = f"of {total} values of the second model were matched: {listed or 'none'}"
+        has_same_operator = [
+            node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators
+        ]
+        self._are_names_kept = first.format != second.format or sum(has_same_operator) * 2 > len(has_same_operator)
+        self._inputs, expected, actual = self._run(runs)
+        counts = self._match(expected, actual)
+        counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
+        value_count = sum(len(node.writes) for node in second.nodes)
+        self.note = f"of {value_count} values of the second model were matched: {counts_text or 'none'}"
 
     def _run(self, runs: Iterable[Mapping[str, Array]]) -> tuple[Mapping[str, Array], Fingerprints, Fingerprints]:
         """Return the first inputs, and the fingerprints of the values of both models.
 
-        Only the first inputs are run if all values of the second model are matched by name.
+        If all values of the second model are matched by name, only the first inputs are run.
         """
         all_inputs: list[Mapping[str, Array]] = []
-        prints: list[list[dict[str, Fingerprint]]] = []
+        runs_prints: list[list[dict[str, Fingerprint]]] = []
         for inputs in runs:
             renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
-            computed = [
+            model_prints = [
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
             ]
-            if not prints or [each.keys() for each in computed] == [each.keys() for each in prints[0]]:
+            if not runs_prints or [prints.keys() for prints in model_prints] == [
+                prints.keys() for prints in runs_prints[0]
+            ]:
                 all_inputs.append(inputs)  # otherwise a model does not run on these inputs
-                prints.append(computed)
-            expected, got = computed
-            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in got}:
+                runs_prints.append(model_prints)
+            expected, actual = model_prints
+            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
                 break  # further runs are only compared to match values by their fingerprints
         expected_prints, got_prints = (
-            {name: tuple(run[i][name] for run in prints) for name in prints[0][i]} for i in range(2)
+            {name: tuple(run[i][name] for run in runs_prints) for name in runs_prints[0][i]} for i in range(2)
         )
         return all_inputs[0], expected_prints, got_prints
 
-    def _match(self, expected: Fingerprints, got: Fingerprints) -> Counter[str]:
+    def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
         """Match each value of the second model with one of the first; count how."""
-        by_kind: dict[Any, list[str]] = {}
+        names_by_kind: dict[Any, list[str]] = {}
         for name, fingerprints in expected.items():
-            by_kind.setdefault(fingerprints[0].kind, []).append(name)
+            names_by_kind.setdefault(fingerprints[0].kind, []).append(name)
         counts: Counter[str] = Counter()
-        for name in dict.fromkeys((*got, *(name for node in self._second.nodes for name in node.writes))):
-            same = self._names.get(name, name)
-            others = [same] if same in expected else []
-            if name in got and not (others and self._are_names_kept):
-                others += by_kind.get(got[name][0].kind, ())
-            match = next((other for other in others if name in got and _agree(expected[other], got[name])), None)
+        for name in dict.fromkeys((*actual, *(name for node in self._second.nodes for name in node.writes))):
+            namesake = self._names.get(name, name)
+            candidates = [namesake] if namesake in expected else []
+            if name in actual and not (candidates and self._are_names_kept):
+                candidates += names_by_kind.get(actual[name][0].kind, ())
+            match = next(
+                (other for other in candidates if name in actual and _agree(expected[other], actual[name])), None
+            )
             if match is not None:
                 self._close[name] = match
-                if all(a.digest == b.digest for a, b in zip(expected[match], got[name], strict=True)):
+                if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
                     self._equal[name] = match
-                counts["by name" if match == same else "by value"] += name not in self._second.inputs
-            elif same in expected and (self._are_names_kept or name in self._names):
-                self._different[name] = same
-        self._match_places(set(expected).difference(self._close.values(), self._different.values()))
+                counts["by name" if match == namesake else "by value"] += name not in self._second.inputs
+            elif namesake in expected and (self._are_names_kept or name in self._names):
+                self._different[name] = namesake
+        self._match_by_reads(set(expected).difference(self._close.values(), self._different.values()))
         counts["different"] = len(self._different)
         return +counts
 
-    def _match_places(self, free: set[str]) -> None:
-        """Match nodes that read the same values, and are alike or have the same readers, as different.
+    def _match_by_reads(self, unmatched: set[str]) -> None:
+        """Match values as different if their nodes read the same values and have the same operator or the same readers.
 
         Args:
-            free: The values of the first model without a counterpart.
+            unmatched: The values of the first model without a counterpart.
         """
-        places: dict[tuple[str, ...], list[GraphNode]] = {}
+        nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
         for node in self._first.nodes:
-            places.setdefault(node.reads, []).append(node)
+            nodes_by_reads.setdefault(node.reads, []).append(node)
         readers = [_list_readers(graph) for graph in (self._first, self._second)]
         for node in self._second.nodes:
             reads = tuple((self._close | self._different).get(name, "") for name in node.reads)
             if not {*node.writes}.isdisjoint(self._close.keys() | self._different.keys()):
                 continue
-            for other in places.get(reads, ()):
-                names = list(zip(node.writes, other.writes, strict=False))
-                is_alike = node.op_type == other.op_type or all(readers[1][a] == readers[0][b] for a, b in names)
-                if is_alike and free.issuperset(other.writes):
-                    self._different |= dict(names)
-                    free.difference_update(other.writes)
+            for other in nodes_by_reads.get(reads, ()):
+                written_pairs = list(zip(node.writes, other.writes, strict=False))
+                is_alike = node.op_type == other.op_type or all(
+                    readers[1][second_name] == readers[0][first_name] for second_name, first_name in written_pairs
+                )
+                if is_alike and unmatched.issuperset(other.writes):
+                    self._different |= dict(written_pairs)
+                    unmatched.difference_update(other.writes)
                     break
 
     def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
@@ -251,19 +259,21 @@ class Pair:
         output, counterpart, nodes, first_nodes, inputs = candidate
         given = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
         case = make_case(self._second, nodes, [output], given)
-        right = make_case(self._first, first_nodes, [counterpart], arrays)
-        if not nodes or case is None or right is None or counterpart not in arrays:
+        counterpart_case = make_case(self._first, first_nodes, [counterpart], arrays)
+        if not nodes or case is None or counterpart_case is None or counterpart not in arrays:
             return None
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
         failure = self._failure_of(case, expected, tolerance)
-        return None if failure is None else Located(replace(case, failure=failure), {output: expected}, right)
+        return (
+            None if failure is None else Located(replace(case, failure=failure), {output: expected}, counterpart_case)
+        )
 
     def _failure_of(self, case: Case, expected: Array, tolerance: Tolerance | None) -> Failure | None:
-        got = self._sides[1].try_run(case.model, case.inputs)
-        if isinstance(got, Failure):
-            return got
+        actual = self._sides[1].try_run(case.model, case.inputs)
+        if isinstance(actual, Failure):
+            return actual
         (name,) = case.outputs
-        return compare_values(name, got.get(name), expected, tolerance or narrow_tolerance_of(expected)).failure
+        return compare_values(name, actual.get(name), expected, tolerance or narrow_tolerance_of(expected)).failure
 
     def _enter(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Return the smallest differing part of the first run of a body that differs.
@@ -271,12 +281,12 @@ class Pair:
         If the part and its counterpart are not one node of control flow each, or no run of a body differs, return
         `located`.
         """
-        case, _, right = located
-        if len(case.numbers) != 1 or len(right.numbers) != 1:
+        case, _, counterpart = located
+        if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return located
         first_runs, second_runs = (
             part.graph.bodies(part.numbers[0], part.given, side.run)
-            for part, side in zip((right, case), self._sides, strict=True)
+            for part, side in zip((counterpart, case), self._sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
             for first, second in zip(first_runs, second_runs, strict=False):
@@ -284,10 +294,10 @@ class Pair:
                 if names is None:
                     return located
                 inner = Pair(first.graph, second.graph, self._sides, names, [first.inputs])
-                deeper = inner.find(second.graph.outputs, tolerance)
-                if deeper is not None:
-                    scope = (f"{case.culprit}, {second.title}", *deeper.case.scope)
-                    return deeper._replace(case=replace(deeper.case, scope=scope, holder=case.culprit))
+                inner_part = inner.find(second.graph.outputs, tolerance)
+                if inner_part is not None:
+                    scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
+                    return inner_part._replace(case=replace(inner_part.case, scope=scope, holder=case.culprit))
         return located
 
 
@@ -311,5 +321,5 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
     return {name: [""] * (name in graph.outputs) + operators for name, operators in readers.items()}
 
 
-def _agree(a: tuple[Fingerprint, ...], b: tuple[Fingerprint, ...]) -> bool:
-    return all(own.agrees(other) for own, other in zip(a, b, strict=True))
+def _agree(prints: tuple[Fingerprint, ...], other_prints: tuple[Fingerprint, ...]) -> bool:
+    return all(print_.agrees(other) for print_, other in zip(prints, other_prints, strict=True))

@@ -27,7 +27,7 @@ class Part:
         bad: The engine at fault.
         good: The other engine.
         model: The part as a model.
-        got: The outputs of the engine at fault, or its failure.
+        actual: The outputs of the engine at fault, or its failure.
         expected: The outputs of the other engine.
         outputs: The comparison of each output; empty if the other engine did not run the part.
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
@@ -40,7 +40,7 @@ class Part:
     bad: Side
     good: Side
     model: WholeModel
-    got: Mapping[str, Value] | Failure
+    actual: Mapping[str, Value] | Failure
     expected: Mapping[str, Value] | Failure
     outputs: tuple[OutputDiff, ...] = ()
     cause: str = ""
@@ -108,7 +108,7 @@ class DiffReport:
         failed: The engine that did not run the model, or an empty string.
         failures: The failure of the run, or of each output that differs.
         parts: The smallest part of the model behind each failure; a part behind several is there once.
-        notes: Sentences about what was not found, and why.
+        notes: Sentences about failures without a part, and why.
         runs: The number of runs of engines.
     """
 
@@ -148,7 +148,9 @@ class DiffReport:
     def _repr_html_(self) -> str:
         rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
         outputs = html_table(repr(self)[1:-1], ("output", "elements", "shape", "result", "detail"), rows)
-        return outputs + (html_table("", ("findings",), [[s] for s in self.sentences]) if self.sentences else "")
+        return outputs + (
+            html_table("", ("findings",), [[sentence] for sentence in self.sentences]) if self.sentences else ""
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -20,7 +20,7 @@ _FILES = tuple(
     for folder in ("", "[0-9]*/")
     for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
 )
-_COMPARE = """\
+_COMPARING = """\
 for name, a, b in zip(names, got, expected):
     a, b = np.asarray(a), np.asarray(b)
     same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
@@ -45,9 +45,9 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
 
     def fill(folder: Path) -> None:
         for number, part in enumerate(report.parts, 1):
-            place = folder if number == 1 else folder / str(number)
-            place.mkdir(exist_ok=True)
-            _write(part, place)
+            part_folder = folder if number == 1 else folder / str(number)
+            part_folder.mkdir(exist_ok=True)
+            _write(part, part_folder)
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 
@@ -62,20 +62,20 @@ def _write(part: Part, folder: Path) -> None:
         if isinstance(engine, WritesScript)
         else f"got = ...  # run {engine.name} on path with inputs\n"
     )
-    (folder / "run.py").write_text(f"{loading}names = {list(part.model.outputs)!r}\n{running}{_COMPARE}")
-    (folder / _MARK).write_text(_issue(part))
+    (folder / "run.py").write_text(f"{loading}names = {list(part.model.outputs)!r}\n{running}{_COMPARING}")
+    (folder / _MARK).write_text(_draft_issue(part))
 
 
-def _issue(part: Part) -> str:
+def _draft_issue(part: Part) -> str:
     """Return a draft of a report in Markdown."""
     case = part.case
     nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
     is_of_run = case.failure.is_of_run
-    wrong = "does not run" if is_of_run else f"wrong {case.failure.kind}"
+    symptom = "does not run" if is_of_run else f"wrong {case.failure.kind}"
     inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
-    seen = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
+    observed = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
     lines = [
-        f"# {nodes}: {wrong} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
+        f"# {nodes}: {symptom} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
         "",
         f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}.",
@@ -90,8 +90,8 @@ def _issue(part: Part) -> str:
         *(_show(part.expected) or ["The model runs."]),
         "",
         "## Seen",
-        *(_show(part.got) if not is_of_run else []),
-        f"{seen}.",
+        *(_show(part.actual) if not is_of_run else []),
+        f"{observed}.",
         *(f"{line[0].upper()}{line[1:]}." for line in (part.fusion, part.cause) if line),
         *(f"This looks like a known defect: {defect.id} ({defect.reason})." for defect in part.defects),
     ]

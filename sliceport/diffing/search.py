@@ -1,4 +1,7 @@
-"""The search for the smallest part of a model that fails. It cuts models, as more outputs would disable fusions."""
+"""The search for the smallest part of a model that fails.
+
+It cuts the model instead of adding outputs to it, because additional outputs would disable fusions.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,8 @@ class Search:
         try:
             if self._find_last_node():
                 self._reduce()
-                self._name_refused()
-                self._name_fusion()
+                self._find_refused_node()
+                self._check_fusion()
                 self._enter_body()
                 self._fix_shapes()
         except BudgetSpent as spent:
@@ -91,25 +94,26 @@ class Search:
                 self._test(numbers, self.best.given, self.best.outputs)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
-            at, count = 0, len(self.best.numbers)
-            while at < len(self.best.numbers):
+            start, count_before = 0, len(self.best.numbers)
+            while start < len(self.best.numbers):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
-                at = at if self._remove(self.best.numbers[at : at + size]) else at + size
-            size = size if len(self.best.numbers) < count else size // 2
+                start = start if self._remove(self.best.numbers[start : start + size]) else start + size
+            size = size if len(self.best.numbers) < count_before else size // 2
 
     def _remove(self, removed: Sequence[int]) -> bool:
+        """Return whether the best case fails without some nodes; if so, remove them."""
         best = self.best
         assert best is not None
-        rest = [i for i in best.numbers if i not in removed]
-        written = {name for i in rest for name in self._graph.nodes[i].writes}
+        remaining = [i for i in best.numbers if i not in removed]
+        written = {name for i in remaining for name in self._graph.nodes[i].writes}
         # A run may fail at nodes that no output needs, but outputs can only differ if nodes that are left write them.
-        if not rest or not (best.failure.is_of_run or written.issuperset(best.outputs)):
+        if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
-        given = self._compute_boundary(best, rest)
-        return given is not None and self._test(rest, given, None if best.failure.is_of_run else best.outputs)
+        given = self._compute_boundary(best, remaining)
+        return given is not None and self._test(remaining, given, None if best.failure.is_of_run else best.outputs)
 
-    def _name_refused(self) -> None:
-        """Choose the one of several nodes that the engine refuses alone, if with another message."""
+    def _find_refused_node(self) -> None:
+        """Reduce the best case to one node if the engine refuses that node alone, even if with another message."""
         best = self.best
         assert best is not None
         if len(best.numbers) == 1 or not best.failure.is_of_run:
@@ -125,8 +129,8 @@ class Search:
                 self.best = replace(case, failure=failure, note=note)
                 return
 
-    def _name_fusion(self) -> None:
-        """Find out whether the failure is gone once the values between the nodes are outputs."""
+    def _check_fusion(self) -> None:
+        """Set `is_fusion` of the best case: the failure is gone once the values between the nodes are outputs."""
         best = self.best
         assert best is not None
         if len(best.numbers) > 1:
@@ -159,7 +163,7 @@ class Search:
             return
 
     def _fix_shapes(self) -> None:
-        """Give the inputs of the case the sizes of their arrays, unless it fails only with open ones."""
+        """Give the inputs of the best case the sizes of their arrays, unless it fails with open sizes alone."""
         assert self.best is not None
         fixed = replace(self.best, has_fixed_shapes=True)
         self.best = fixed if self.fails(fixed) else self.best
@@ -191,22 +195,22 @@ class Search:
         The result is empty if the good side fails, or if only the failures of runs are of interest.
         """
         model = case.model
-        got = self._bad.try_run(model, case.inputs)
-        if isinstance(got, Failure) or self._failure.is_of_run:
-            return got if isinstance(got, Failure) else ()
+        actual = self._bad.try_run(model, case.inputs)
+        if isinstance(actual, Failure) or self._failure.is_of_run:
+            return actual if isinstance(actual, Failure) else ()
         expected = self._good.try_run(model, case.inputs)
         if isinstance(expected, Failure):
             return ()
-        both = {name: value for name, value in expected.items() if name in got}
-        got = {name: got[name] for name in both}
-        return case.compare(got, both, within(self._tolerance))
+        comparable = {name: value for name, value in expected.items() if name in actual}
+        actual = {name: actual[name] for name in comparable}
+        return case.compare(actual, comparable, within(self._tolerance))
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, computed by the good side; None if that fails."""
         return compute(self._graph, self._good, case.given, find_boundary(self._graph, numbers))
 
     def _frontier(self, numbers: Collection[int]) -> list[str]:
-        """Return the values that nodes write for others on the path, or as outputs of the model."""
+        """Return the values that some nodes write and that other nodes on the path read or the model returns."""
         inside = set(numbers)
         read = {name for i in self._path if i not in inside for name in self._graph.nodes[i].reads}
         read.update(self._targets)
@@ -233,15 +237,19 @@ def search_each(
         failures: The failures.
         tolerance_for: Returns the accepted difference on the way to an output; None for the default of the type.
     """
-    right, failing = dict(inputs), [failure.output for failure in failures]
+    right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
         tolerance = tolerance_for(failure.output)
-        case = Search(graph, bad, good, right, failure, tolerance).run() if failure.output in failing else None
+        case = (
+            Search(graph, bad, good, right_values, failure, tolerance).run()
+            if failure.output in failing_outputs
+            else None
+        )
         yield failure, case
         if case is not None and i < len(failures):
-            right |= compute(graph, good, right, case.main_node.writes) or {}
-            outputs = [each.output for each in failures[i:] if each.output not in right]
-            failing = Search(graph, bad, good, right, failure, tolerance).find_failing(outputs)
+            right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
+            outputs = [each.output for each in failures[i:] if each.output not in right_values]
+            failing_outputs = Search(graph, bad, good, right_values, failure, tolerance).find_failing(outputs)
 
 
 def _bisect(size: int, fails: Callable[[int], bool]) -> int:

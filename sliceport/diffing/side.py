@@ -73,14 +73,14 @@ class Side:
     Attributes:
         engine: The engine.
         options: Its options.
-        budget: The budget that its runs count on.
-        kept: The results of earlier runs; None to run everything.
+        budget: The time and the number of runs of the search that it is part of.
+        kept_runs: The results of earlier runs; None to run everything.
     """
 
     engine: ModelEngine
     options: Mapping[str, str]
     budget: Budget = field(default_factory=Budget)
-    kept: KeptRuns | None = None
+    kept_runs: KeptRuns | None = None
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
@@ -106,16 +106,17 @@ class Side:
 
     def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
         """Run a model, unless its result is kept, and return its outputs or the failure of the run; see `run`."""
-        if self.kept is None:
+        if self.kept_runs is None:
             return self._run(model, inputs)
-        place = self.kept.place(self.title, model, inputs)
-        result = self.kept.read(place)
+        path = self.kept_runs.path_of(self.title, model, inputs)
+        result = self.kept_runs.read(path)
         if result is None:
             result = self._run(model, inputs)
-            self.kept.write(place, result)
+            self.kept_runs.write(path, result)
         return result
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Run a model in a child, or in this process if the engine isolates its runs itself."""
         timeout = self.budget.left()
         self.budget.runs += 1
         try:
@@ -156,13 +157,13 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     Raises:
         UsageError: The engine or the option is unknown, or the engine does not run models of the format.
     """
-    name, _, rest = text.partition(":")
+    name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
-    options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in rest.split(",") if part)  # type: ignore[union-attr,misc]
+    options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in options_text.split(",") if part)  # type: ignore[union-attr,misc]
     for key, value in options.items():
         if key not in engines[name].options or not value:
-            known = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
-            raise UsageError(f"{option}: {name!r} has no option {f'{key}={value}'!r}; its options are: {known}.")
+            available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
+            raise UsageError(f"{option}: {name!r} has no option {f'{key}={value}'!r}; its options are: {available}.")
     return Side(engines[name], options)

@@ -52,8 +52,8 @@ class InputRun:
     Attributes:
         inputs: The arrays that it ran on.
         outputs: The outputs that it computed on the reference.
-        label: A description of the inputs that follows a sentence, or an empty string.
-        is_repeat: Whether an earlier run differs in nothing but the seed or the sizes of open axes.
+        label: The end of a sentence that describes the inputs, or an empty string.
+        is_repeat: Whether it repeats the first run with another seed or other sizes of open axes.
         has_other_sizes: Whether it differs in the sizes.
     """
 
@@ -88,13 +88,14 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values."""
         return {
-            "different_outputs": list(dict.fromkeys(d.output for d in self.differences)),
-            "differences": [d.message for d in self.differences],
+            "different_outputs": list(dict.fromkeys(difference.output for difference in self.differences)),
+            "differences": [difference.message for difference in self.differences],
             "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
-        return "\n".join([*([d.message for d in self.differences] or [self.equality]), *self.notes])
+        results = [difference.message for difference in self.differences] or [self.equality]
+        return "\n".join([*results, *self.notes])
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,14 @@ class Trial:
     """One comparison of the models on each run.
 
     Attributes:
-        place: The end of a sentence about it, such as `on openvino-cpu`.
+        where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the model after.
         before: The engine of the model before; None for the reference, whose outputs the runs have.
         tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
             round differently; None if all outputs must be equal bit for bit.
     """
 
-    place: str
+    where: str
     after: Side
     before: Side | None = None
     tolerance_of: Callable[[Value], Tolerance] | None = None
@@ -123,8 +124,8 @@ class Verifier:
         before: The model before.
         after: The model after.
         reference: The engine that computes what is expected.
-        names: The names in the model before of inputs and outputs of the model after, where they differ.
-        moved: The outputs that nodes only move elements for, which no engine may round.
+        names: For each input and output of the model after that was renamed, its name in the model before.
+        moved: The outputs that are made by moving elements alone, so that no engine may round them.
         notes: Sentences about what was not compared, or not bit for bit.
     """
 
@@ -157,23 +158,23 @@ class Verifier:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
             ModelError: The reference does not run the model.
         """
-        sizes = _sizes_of_open_axes(declared, shapes)
-        for chosen in sizes:
+        all_shapes = _sizes_of_open_axes(declared, shapes)
+        for first_shapes in all_shapes:
             with suppress(ModelError, UsageError):
-                first = self._run_before(chosen, given, seed)
+                first_run = self._run_before(first_shapes, given, seed)
                 break
         else:
-            chosen = dict(shapes)
-            first = self._run_before(chosen, given, seed)
-        cases = [(f" with seed {other}", chosen, other) for other in range(seed + 1, seed + _SEEDS)]
-        if sizes and tries_empty:
-            sizes.append(_fill_open_axes(declared, shapes, 0))
-        cases += [(f" with shapes {each}", each, seed) for each in sizes if each != chosen]
-        runs = [InputRun(*first)]
-        for label, case, other in cases if declared.keys() - given.keys() else ():
+            first_shapes = dict(shapes)
+            first_run = self._run_before(first_shapes, given, seed)
+        repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
+        if all_shapes and tries_empty:
+            all_shapes.append(_fill_open_axes(declared, shapes, 0))
+        repeats += [(f" with shapes {others}", others, seed) for others in all_shapes if others != first_shapes]
+        runs = [InputRun(*first_run)]
+        for label, run_shapes, run_seed in repeats if declared.keys() - given.keys() else ():
             try:
-                ran = self._run_before(case, given, other)
-                runs.append(InputRun(*ran, label, is_repeat=True, has_other_sizes=case != chosen))
+                repeat = self._run_before(run_shapes, given, run_seed)
+                runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
             except (ModelError, UsageError):
                 self.notes.append(f"not compared{label}: the original model does not run on them")
         return runs
@@ -192,25 +193,25 @@ class Verifier:
                 else each time.
         """
         differences: list[Difference] = []
-        untried: set[str] = set()
+        skipped: set[str] = set()
         for run in runs:
             if differences:
                 break
             for trial in trials:
-                if trial.place in untried:
+                if trial.where in skipped:
                     continue
                 try:
                     differences += self._compare(trial, run)
                 except _NotComparedError as error:
-                    self.notes.append(f"not compared {trial.place}{run.label}, {error}")
+                    self.notes.append(f"not compared {trial.where}{run.label}, {error}")
                     if run is runs[0]:
-                        untried.add(trial.place)
+                        skipped.add(trial.where)
                 except NotVerified as error:
                     if not run.is_repeat:
                         raise
-                    self.notes.append(str(error))  # some engines read wild memory at some sizes
+                    self.notes.append(str(error))  # some engines read memory outside the tensor at some sizes
         notes = tuple(dict.fromkeys(self.notes))
-        if len(untried) == len(trials):
+        if len(skipped) == len(trials):
             raise NotVerified("; ".join(notes))
         return Verification(tuple(runs), tuple(differences), notes)
 
@@ -218,49 +219,52 @@ class Verifier:
         """Yield the differences between what the models compute on the inputs of a run.
 
         Raises:
-            _NotComparedError: An engine runs the model neither after nor before, or it optimises the model after and
-                then refuses sizes of open axes that are not those of the first run.
+            _NotComparedError: An engine runs the model neither after nor before, or it optimizes the model after and
+                then refuses sizes of open axes that the first run did not have.
         """
-        place = f"{trial.place}{run.label}"
+        where = f"{trial.where}{run.label}"
         expected = run.outputs
         if trial.before is not None:
-            say(f"running the model before {place}")
+            say(f"running the model before {where}")
             expected = self._try_before(trial.before, run)
-        say(f"running the model after {place}")
+        say(f"running the model after {where}")
         try:
             inputs = {self._name_after(name): array for name, array in run.inputs.items()}
-            got = compute(trial.after, self.after, inputs)
+            actual = compute(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
                 self._try_before(trial.after, run)
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
                 # An optimizer may rely on sizes that the model needs, and an invalid model may still run on others.
                 raise _NotComparedError(f"after the change: {failed}") from None
-            self._check_repeats(trial, run, expected, place)
-            yield Difference("", f"{place} the model runs before, and not after: {failed}.")
+            self._check_repeats(trial, run, expected, where)
+            yield Difference("", f"{where} the model runs before, and not after: {failed}.")
             return
-        got = {self.names.get(name, name): value for name, value in got.items()}
-        yield from self._list_differences(trial, run, expected, got, place)
+        actual = {self.names.get(name, name): value for name, value in actual.items()}
+        yield from self._list_differences(trial, run, expected, actual, where)
 
     def _list_differences(
-        self, trial: Trial, run: InputRun, expected: Mapping[str, Value], got: Mapping[str, Value], place: str
+        self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        absent = [name for name in self.before.outputs if name not in expected or name not in got]
-        if absent:
-            raise NotVerified(f"{place} an engine does not return values of the type of {list_names(absent)}.")
+        """Return the outputs that differ, and note those that are only close."""
+        missing = [name for name in self.before.outputs if name not in expected or name not in actual]
+        if missing:
+            raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
         tolerances = {
             name: EXACT if trial.tolerance_of is None or name in self.moved else trial.tolerance_of(value)
             for name, value in expected.items()
         }
         differences = []
-        for output in compare_outputs(got, expected, tolerances):
+        for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
-                differences.append(Difference(output.name, f"output {output.name!r} differs {place}: {output.detail}."))
-            elif output.status == "close" and trial.before is not None:  # one engine on both sides should not round
-                how = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
-                self.notes.append(f"output {output.name!r} differs {place} {how}.")
+                differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
+            elif (
+                output.status == "close" and trial.before is not None
+            ):  # the same engine ran both models, so that rounding is worth a note
+                rounding = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
+                self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
-            self._check_repeats(trial, run, expected, place)
+            self._check_repeats(trial, run, expected, where)
         return differences
 
     def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
@@ -269,24 +273,24 @@ class Verifier:
         except RunFailed as failed:
             raise _NotComparedError(f"before the change: {failed}") from None
 
-    def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], place: str) -> None:
+    def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
         """Raise NotVerified if the model before computes something else now."""
         say("running the model before once more")
         try:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
         except RunFailed as failed:
-            raise NotVerified(f"{place} the model before runs once, and then it does not ({failed}).") from None
-        unsteady = [
+            raise NotVerified(f"{where} the model before runs once, and then it does not ({failed}).") from None
+        varying = [
             output.name
             for output in compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
             if output.status == "different"
         ]
-        if unsteady:
-            raise NotVerified(f"{place} the model before computes other values each time for {list_names(unsteady)}.")
+        if varying:
+            raise NotVerified(f"{where} the model before computes other values each time for {list_names(varying)}.")
 
     def _name_after(self, name: str) -> str:
         """Return the name of an input in the model after."""
-        return next((other for other in self.after.inputs if self.names.get(other, other) == name), name)
+        return next((after for after in self.after.inputs if self.names.get(after, after) == name), name)
 
 
 class _NotComparedError(Exception):
@@ -325,7 +329,7 @@ def first_that_runs(
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
-    Random integers may be out of range as indices, or 0 as divisors, so the model is tried with others.
+    Random integers may be out of range as indices, or 0 as divisors, so up to `ATTEMPTS` sets of inputs are tried.
 
     Raises:
         UsageError: See `ModelToRun.make_inputs`.

@@ -62,7 +62,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     schema.struct: type(
         schema.struct,
         (ctypes.Structure,),
-        {"_fields_": tuple((f.name, _C_TYPES[f.kind]) for f in schema.fields), "__doc__": schema.struct},
+        {"_fields_": tuple((field.name, _C_TYPES[field.kind]) for field in schema.fields), "__doc__": schema.struct},
     )
     for schema in SCHEMAS.values()
 } | {cls.__name__: cls for cls in (DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, DML_OPERATOR_DESC)}
@@ -134,6 +134,7 @@ class Image:
         return start
 
     def _add(self, data: bytes) -> _Address:
+        """Append bytes, padded to 8 for the alignment of pointers, and return their offset."""
         start = _Address(len(self.data))
         self.data += data + bytes(-len(data) % 8)
         return start

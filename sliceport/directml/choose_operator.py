@@ -82,7 +82,7 @@ def _build_with_best_carrier(
     support = schema.support(level)
     if support is None:
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
-    for carrier in find_carriers(element, support.data_types):
+    for carrier in find_carriers(element, support.data_types):  # best first
         recast = copy.recast(carrier)
         if recast is not None:
             _check_limits(recast, level, schema, support)
@@ -111,7 +111,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Describe the tensors of a copy, padded to the least rank of the operator, and build the operator."""
+    """Build the operator on the tensors of a copy, which get leading dimensions of 1 up to the least rank it takes."""
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _descriptor_strides(copy, copy.input_strides))
     outputs = [
         BufferTensor.of(carrier.data_type, counts or (1,), _descriptor_strides(copy, strides))
@@ -143,9 +143,9 @@ def _build_slice1(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[B
         input_tensor,
         outputs[0],
         input_tensor.rank,
-        (0,) * padding + tuple(w.offset for w in windows),
-        (1,) * padding + tuple(w.size for w in windows),
-        (1,) * padding + tuple(w.stride for w in windows),
+        (0,) * padding + tuple(axis.offset for axis in windows),
+        (1,) * padding + tuple(axis.size for axis in windows),
+        (1,) * padding + tuple(axis.stride for axis in windows),
     )
 
 

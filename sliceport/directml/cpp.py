@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sliceport.directml.operators import Operator
-from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.program import Binding, Call, LoweredNode, Program
 from sliceport.directml.tensor import BufferTensor
 
 _HEAD = """\
@@ -66,10 +66,10 @@ def to_header(program: Program) -> str:
     descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in numbers.items()]
     lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
     for call in program.calls:
-        outputs = ", ".join(_format_binding(b.value, b.byte_offset) for b in call.outputs)
+        outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
     lines += _define_array("Call", "calls", [_format_call(call, names[call.id], numbers) for call in program.calls])
-    lines += (f"// {comment}" for lowered in program.nodes for comment in _comments(lowered))
+    lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL
 
 
@@ -120,24 +120,23 @@ def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
 
 def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     """Return the lines of a std::array, which may be empty, with one item a line."""
-    end = [f"inline constexpr std::array<{kind}, {len(items)}> {name}{{}};\n"]
-    if items:
-        end = [f"inline constexpr std::array<{kind}, {len(items)}> {name} = {{{{"]
-        end += [*(f"    {item}," for item in items), "}};\n"]
-    return end
+    declaration = f"inline constexpr std::array<{kind}, {len(items)}> {name}"
+    if not items:
+        return [f"{declaration}{{}};\n"]
+    return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 
 
 def _format_call(call: Call, node: str, numbers: dict[Operator, int]) -> str:
-    source = _format_binding(call.input.value, call.input.byte_offset)
+    source = _format_binding(call.input)
     fields = (_quote(node), str(numbers[call.operator]), source, f"outputs_{call.id}", str(len(call.outputs)))
     return f"{{{', '.join(fields)}}}"
 
 
-def _format_binding(value: str, byte_offset: int) -> str:
-    return f"{{{_quote(value)}, {byte_offset}}}"
+def _format_binding(binding: Binding) -> str:
+    return f"{{{_quote(binding.value)}, {binding.byte_offset}}}"
 
 
-def _comments(lowered: LoweredNode) -> Iterator[str]:
+def _list_comments(lowered: LoweredNode) -> Iterator[str]:
     if lowered.reason is not None:
         yield f"refused: {_quote(lowered.reason.message)}"
     for alias in lowered.aliases:
@@ -147,5 +146,5 @@ def _comments(lowered: LoweredNode) -> Iterator[str]:
 def _quote(text: str) -> str:
     """Return a C string literal; all but printable ASCII is in octal escapes of its UTF-8 bytes."""
     data = text.encode(errors="surrogatepass")
-    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)
-    return f'"{"".join(plain)}"'
+    characters = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)
+    return f'"{"".join(characters)}"'

@@ -90,5 +90,6 @@ def _zero_resource(tensor: BufferTensor) -> dict[str, Any]:
 
 
 def _dimensions(tensor: BufferTensor) -> list[int]:
-    # writeFile knows no strides, so a strided tensor is written as its whole buffer.
+    """Return the dimensions of an output for the command writeFile."""
+    # writeFile has no strides, so a strided tensor is written as its whole buffer.
     return list(tensor.sizes) if tensor.strides is None else [tensor.physical_size]

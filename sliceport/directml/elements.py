@@ -50,7 +50,7 @@ def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Car
     bits = ELEMENT_BITS[element]
     if _NATIVE.get(element) in data_types:
         yield Carrier(_NATIVE[element])
-    # Then equal width, narrower types from wide to narrow, wider types from narrow to wide.
+    # Equal width comes first, then narrower types from wide to narrow, then wider types from narrow to wide.
     for width in sorted(_UINTS, key=lambda width: (width > bits, -width if width <= bits else width)):
         if _UINTS[width] in data_types:
             yield Carrier(_UINTS[width], spread=max(1, bits // width), group=max(1, width // bits))

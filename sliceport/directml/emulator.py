@@ -62,9 +62,9 @@ def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[
         InvalidDescriptor: The buffer ends before the last element of the tensor.
     """
     width = tensor.data_type.bits // 8
-    reached = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, _strides(tensor), strict=True))
-    if data.size < reached * width:
-        raise InvalidDescriptor(f"{name}: the tensor reaches {reached * width} bytes, but its buffer has {data.size}.")
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
+    if data.size < extent * width:
+        raise InvalidDescriptor(f"{name}: the tensor reaches {extent * width} bytes, but its buffer has {data.size}.")
     whole = data[: data.size // width * width]
     return whole.view(np.dtype(f"u{width}"))
 
@@ -73,10 +73,10 @@ def _strides(tensor: BufferTensor) -> tuple[int, ...]:
     """Return the strides; computed here and not by `packed_strides`, as an oracle shares no code with the lowering."""
     if tensor.strides is not None:
         return tensor.strides
-    strides, inner = [], 1
+    strides, step = [], 1
     for size in reversed(tensor.sizes):
-        strides.append(inner)
-        inner *= size
+        strides.append(step)
+        step *= size
     return tuple(reversed(strides))
 
 
@@ -86,10 +86,9 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
     total = np.zeros((1,) * rank, np.int64)
     for dim, (indices, stride) in enumerate(zip(coordinates, strides, strict=True)):
         offsets = indices if stride == 1 else indices * stride
-        offsets = offsets.reshape([-1 if d == dim else 1 for d in range(rank)])
-        total = (
-            offsets if total.size == 1 and not total.any() else total + offsets
-        )  # adding to zeros would copy a large grid
+        offsets = offsets.reshape([-1 if other == dim else 1 for other in range(rank)])
+        is_zero = total.size == 1 and not total.any()
+        total = offsets if is_zero else total + offsets  # adding to zeros would copy a large grid
     return total
 
 

@@ -77,7 +77,7 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
             return None
         return packed_strides(shape, order)
     strides = layout.get(value)
-    if strides is not None and (len(strides) != len(shape) or any(s < 0 for s in strides)):
+    if strides is not None and (len(strides) != len(shape) or any(stride < 0 for stride in strides)):
         raise UsageError(
             f"strides {list(strides)} do not fit value {value!r} of shape {list(shape)}; give one stride of at least 0 "
             "for each axis."
@@ -86,11 +86,13 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
 
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:
-    """Whether the axes other than those of size 1 have the same strides in the region's input and output."""
+    """Whether the axes of sizes other than 1 have the same strides in the region's input and output."""
     if input_strides is None and output_strides is None:
         return True
     source = packed_strides(region.input_shape) if input_strides is None else input_strides
     target = packed_strides(region.output_shape) if output_strides is None else output_strides
-    return [s for s, n in zip(source, region.input_shape, strict=True) if n != 1] == [
-        s for s, n in zip(target, region.output_shape, strict=True) if n != 1
-    ]
+    return _strides_of_longer(region.input_shape, source) == _strides_of_longer(region.output_shape, target)
+
+
+def _strides_of_longer(shape: Sequence[int], strides: Strides) -> list[int]:
+    return [stride for size, stride in zip(shape, strides, strict=True) if size != 1]

@@ -64,11 +64,11 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     """
     options = options or Options()
     state = _Lowering(options, Buffers(options))
-    groups = {} if options.views else group_siblings(nodes)
+    groups = {} if options.views else group_siblings(nodes)  # with views, siblings need no operator
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
         if i in groups and i not in lowered:
-            lowered |= _lower_siblings({k: nodes[k] for k in groups[i]}, state)
+            lowered |= _lower_siblings({sibling: nodes[sibling] for sibling in groups[i]}, state)
         if i not in lowered:
             lowered[i] = _lower_node(node, state)
     return Program(options.feature_level, tuple(lowered[i] for i in range(len(nodes))))
@@ -98,14 +98,16 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
         return [], []
     _check_element(node.element)
     source = state.buffers.locate_input(node)
-    aliases, copied = [], []
+    aliases, cuts_to_copy = [], []
     for cut in cuts:
         alias = state.buffers.find_alias(cut, node, source)
         if alias is None:
-            copied.append(cut)
+            cuts_to_copy.append(cut)
         else:
             aliases.append(alias)
-    parts = [cut for cut in copied if cut.used] or copied  # if nothing reads the node, all outputs are computed
+    parts = [
+        cut for cut in cuts_to_copy if cut.used
+    ] or cuts_to_copy  # if nothing reads the node, all outputs are computed
     split = _call_split(node.element, parts, source, state)
     if split is not None:
         return [split], aliases

@@ -53,7 +53,7 @@ class Slice1(_OneOutput):
         )
         windows = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True)
         for dim, (offset, size, stride) in enumerate(windows):
-            _check_in_input(dim, offset, offset + size, self.input_tensor.sizes[dim], size)
+            _check_window(dim, offset, offset + size, self.input_tensor.sizes[dim], size)
             if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
                 raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
             reachable = 1 + (size - 1) // abs(stride)
@@ -84,7 +84,7 @@ class Slice(_OneOutput):
         for dim, (offset, size, stride) in enumerate(zip(self.offsets, self.sizes, self.strides, strict=True)):
             if not 1 <= stride <= INT32_MAX:  # the field is a UINT, but DirectML.dll refuses more than an INT holds
                 raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}")
-            _check_in_input(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
+            _check_window(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
             if size != self.output_tensor.sizes[dim]:
                 raise InvalidDescriptor(
                     f"Sizes[{dim}] must equal OutputTensor.Sizes[{dim}], got {size} and {self.output_tensor.sizes[dim]}"
@@ -121,7 +121,7 @@ class Split:
                 raise InvalidDescriptor(
                     f"the outputs' sizes on axis {dim} must sum to InputTensor's {size}, got {sum(sizes)}"
                 )
-            if dim != self.axis and any(s != size for s in sizes):
+            if dim != self.axis and any(output_size != size for output_size in sizes):
                 raise InvalidDescriptor(
                     f"the outputs' sizes on dimension {dim} must be InputTensor's {size}, got {sizes}"
                 )
@@ -183,11 +183,12 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
         raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
 
 
-def _output_name(operator: Operator, i: int) -> str:
-    return f"OutputTensors[{i}]" if isinstance(operator, Split) else "OutputTensor"
+def _output_name(operator: Operator, index: int) -> str:
+    return f"OutputTensors[{index}]" if isinstance(operator, Split) else "OutputTensor"
 
 
 def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
+    """Raise InvalidDescriptor unless DimensionCount and the length of each array are the rank."""
     if dimension_count != rank:
         raise InvalidDescriptor(f"DimensionCount must be the tensors' {rank}, got {dimension_count}")
     for name, values in arrays.items():
@@ -195,7 +196,8 @@ def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> N
             raise InvalidDescriptor(f"{name} must have DimensionCount={rank} values, got {len(values)}")
 
 
-def _check_in_input(dim: int, first: int, end: int, input_size: int, size: int) -> None:
+def _check_window(dim: int, first: int, end: int, input_size: int, size: int) -> None:
+    """Raise InvalidDescriptor unless a window has elements and lies within the input."""
     if size < 1:
         raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
     if first < 0 or end > input_size:

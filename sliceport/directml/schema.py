@@ -16,10 +16,10 @@ Kind = Literal["input", "output", "outputs", "null", "uint", "uints", "ints"]
 """`input`, `output`: a tensor. `outputs`: an array of tensors. `null`: a pointer that is never set here.
 `uint`: a UINT. `uints`, `ints`: an array of UINT or INT."""
 
-_TYPES_32_16 = frozenset({DataType.FLOAT32, DataType.FLOAT16})
-_WIDE = _TYPES_32_16 | {DataType.INT32, DataType.INT16, DataType.UINT32, DataType.UINT16}
-_TO_32_BITS = _WIDE | {DataType.INT8, DataType.UINT8}
-_TO_64_BITS = _TO_32_BITS | {DataType.FLOAT64, DataType.INT64, DataType.UINT64}
+_FLOATS_TO_32_BITS = frozenset({DataType.FLOAT32, DataType.FLOAT16})
+_FROM_16_TO_32_BITS = _FLOATS_TO_32_BITS | {DataType.INT32, DataType.INT16, DataType.UINT32, DataType.UINT16}
+_ALL_TO_32_BITS = _FROM_16_TO_32_BITS | {DataType.INT8, DataType.UINT8}
+_ALL_TO_64_BITS = _ALL_TO_32_BITS | {DataType.FLOAT64, DataType.INT64, DataType.UINT64}
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class OperatorSchema:
 
 _BOTH_TENSORS = (Field("InputTensor", "input"), Field("OutputTensor", "output"))
 _FROM_3_0 = (
-    Support(FeatureLevel.V4_1, 1, 8, _TO_64_BITS),
-    Support(FeatureLevel.V3_0, 1, 8, _TO_32_BITS),
+    Support(FeatureLevel.V4_1, 1, 8, _ALL_TO_64_BITS),
+    Support(FeatureLevel.V3_0, 1, 8, _ALL_TO_32_BITS),
 )
 
 SLICE1 = OperatorSchema(
@@ -90,7 +90,7 @@ SLICE1 = OperatorSchema(
         Field("InputWindowSizes", "uints"),
         Field("InputWindowStrides", "ints"),
     ),
-    (*_FROM_3_0, Support(FeatureLevel.V2_1, 4, 5, _TO_32_BITS)),
+    (*_FROM_3_0, Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS)),
 )
 SLICE = OperatorSchema(
     "DML_OPERATOR_SLICE",
@@ -105,8 +105,8 @@ SLICE = OperatorSchema(
     ),
     (
         *_FROM_3_0,
-        Support(FeatureLevel.V2_1, 4, 5, _TO_32_BITS),
-        Support(FeatureLevel.V1_0, 4, 5, _WIDE),
+        Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS),
+        Support(FeatureLevel.V1_0, 4, 5, _FROM_16_TO_32_BITS),
     ),
 )
 SPLIT = OperatorSchema(
@@ -121,8 +121,8 @@ SPLIT = OperatorSchema(
     ),
     (
         *_FROM_3_0,
-        Support(FeatureLevel.V2_1, 4, 4, _TO_32_BITS),
-        Support(FeatureLevel.V1_0, 4, 4, _WIDE),
+        Support(FeatureLevel.V2_1, 4, 4, _ALL_TO_32_BITS),
+        Support(FeatureLevel.V1_0, 4, 4, _FROM_16_TO_32_BITS),
     ),
 )
 ELEMENT_WISE_IDENTITY = OperatorSchema(
@@ -132,8 +132,8 @@ ELEMENT_WISE_IDENTITY = OperatorSchema(
     (*_BOTH_TENSORS, Field("ScaleBias", "null")),
     (
         *_FROM_3_0,
-        Support(FeatureLevel.V2_1, 4, 5, _TO_32_BITS),
-        Support(FeatureLevel.V1_0, 4, 5, _TYPES_32_16),
+        Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS),
+        Support(FeatureLevel.V1_0, 4, 5, _FLOATS_TO_32_BITS),
     ),
 )
 

@@ -13,15 +13,15 @@ from sliceport.slicing.tiling import find_tilings
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
     """Map the position of each node with siblings to the positions of its whole group, in the axis's order."""
     resolved: dict[int, Resolved] = {}
-    by_input: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
+    positions_by_input: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
     for i, node in enumerate(nodes):
         if not isinstance(node, Resolved) or len(node.cuts) != 1:
             continue
         if node.cuts[0].output and not node.cuts[0].region.is_identity:
             resolved[i] = node
-            by_input[node.scope, node.input].append(i)
+            positions_by_input[node.scope, node.input].append(i)
     groups: dict[int, list[int]] = {}
-    for members in by_input.values():
+    for members in positions_by_input.values():
         for runs, size in _list_runs(resolved, members) if len(members) > 1 else ():
             for group in find_tilings(runs, size):
                 # A member may drop or add axes of size 1, which a SPLIT cannot do.
@@ -31,13 +31,16 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield for each axis of the members' common input the runs of members that slice no other axis, and its size."""
-    by_axis: dict[int, dict[int, range]] = defaultdict(dict)
+    """Yield the runs that members select on each axis, if they slice no other axis, and the size of the axis.
+
+    All members slice the same input.
+    """
+    runs_by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region
         sliced = [axis for axis, size in enumerate(region.input_shape) if region.ranges[axis] != range(size)]
         if len(sliced) == 1 and region.ranges[sliced[0]].step == 1:
-            by_axis[sliced[0]][i] = region.ranges[sliced[0]]
+            runs_by_axis[sliced[0]][i] = region.ranges[sliced[0]]
     shape = nodes[members[0]].cuts[0].region.input_shape
-    for axis, runs in by_axis.items():
+    for axis, runs in runs_by_axis.items():
         yield runs, shape[axis]

@@ -59,8 +59,8 @@ class StridedCopy:
             return cls(tuple(sizes), packed_strides(sizes), (tuple(selected),), (output,), is_packed=True)
         strides = packed_strides(shape) if input_strides is None else tuple(input_strides)
         outputs = tuple(
-            _align_strides(region, packed_strides(region.output_shape) if out is None else out, split_axis)
-            for region, out in zip(regions, output_strides, strict=True)
+            _align_strides(region, packed_strides(region.output_shape) if requested is None else requested, split_axis)
+            for region, requested in zip(regions, output_strides, strict=True)
         )
         copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._drop_repeats()
         if all_packed:
@@ -81,7 +81,7 @@ class StridedCopy:
     def recast(self, carrier: Carrier) -> StridedCopy | None:
         """Return a copy of the same bytes as elements of `carrier`, or None if a bound falls inside such an element."""
         if carrier.spread > 1:
-            return self._spread_elements(carrier.spread)
+            return self._split_elements(carrier.spread)
         if carrier.group > 1:
             return self._group_elements(carrier.group)
         return self
@@ -101,6 +101,7 @@ class StridedCopy:
         return narrowed._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
+        """Return the copy of the axes in `order`; axes that are not in it are dropped."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
@@ -110,7 +111,7 @@ class StridedCopy:
         )
 
     def _list_orders(self) -> list[list[int]]:
-        """Return the axis orders to try: all for up to 4 axes, else the original order and the orders by stride."""
+        """Return the axis orders to try: all of up to 4 axes, else the original order and those by falling stride."""
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
             return [list(order) for order in permutations(axes)]
@@ -155,10 +156,11 @@ class StridedCopy:
         return True
 
     def _continues_input(self, axis: int) -> bool:
+        """Whether the input's stride of `axis` spans the next axis, and the outputs do not tile that axis."""
         inner = axis + 1
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
-    def _spread_elements(self, spread: int) -> StridedCopy:
+    def _split_elements(self, spread: int) -> StridedCopy:
         """Copy each element as `spread` smaller ones, along a new innermost axis."""
         return StridedCopy(
             (*self.sizes, spread),
@@ -184,10 +186,13 @@ class StridedCopy:
         for ranges, strides, counts in zip(self.selected, self.output_strides, self.counts, strict=True):
             run = ranges[inner]
             # A partial last group may only stand at the end of the axis, and only if nothing follows it in the output.
-            has_whole_groups = len(run) % group == 0 or (run.stop == size and all(n == 1 for n in counts[:inner]))
+            has_whole_groups = len(run) % group == 0 or (
+                run.stop == size and all(count == 1 for count in counts[:inner])
+            )
             if run.step != 1 or run.start % group or not has_whole_groups or (len(run) > 1 and strides[inner] != 1):
                 return None
-            if any(stride % group for stride, n in zip(strides[:inner], counts[:inner], strict=True) if n > 1):
+            outer_strides = zip(strides[:inner], counts[:inner], strict=True)
+            if any(stride % group for stride, count in outer_strides if count > 1):
                 return None
             selected.append((*ranges[:inner], range(run.start // group, -(-run.stop // group))))
             output_strides.append((*(stride // group for stride in strides[:inner]), 1))
@@ -205,7 +210,7 @@ def _align_strides(region: Region, strides: Sequence[int], split_axis: int | Non
     """Return the output's strides by input axis. An axis with one selected index gets 1, as its stride is not used."""
     if split_axis is not None:  # a SPLIT neither adds nor drops axes
         return tuple(strides)
-    strides_of_longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
+    strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 

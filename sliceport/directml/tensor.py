@@ -97,7 +97,7 @@ def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
     >>> element_offset((1, 0, 1), (6, 3, 1))
     7
     """
-    return sum(c * s for c, s in zip(coordinates, strides, strict=True))
+    return sum(index * stride for index, stride in zip(coordinates, strides, strict=True))
 
 
 def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
@@ -155,7 +155,7 @@ class BufferTensor:
             if len(strides) != len(sizes):
                 raise InvalidDescriptor(f"{len(sizes)} sizes need as many strides, got {len(strides)}")
             packed = packed_strides(sizes)
-            if all(size == 1 or s == p for size, s, p in zip(sizes, strides, packed, strict=True)):
+            if all(size == 1 or own == usual for size, own, usual in zip(sizes, strides, packed, strict=True)):
                 strides = None
         return cls(data_type, sizes, strides, buffer_size(data_type, sizes, strides), alignment)
 
@@ -218,15 +218,15 @@ class BufferTensor:
         >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
         (1, 1, 3, 5)
         """
-        added = rank - self.rank
-        if added <= 0:
+        missing = rank - self.rank
+        if missing <= 0:
             return self
         strides = self.strides
         if strides is not None:
-            strides = (self.sizes[0] * strides[0],) * added + strides
+            strides = (self.sizes[0] * strides[0],) * missing + strides
         return BufferTensor(
             self.data_type,
-            (1,) * added + self.sizes,
+            (1,) * missing + self.sizes,
             strides,
             self.total_tensor_size_in_bytes,
             self.guaranteed_base_offset_alignment,
@@ -234,7 +234,7 @@ class BufferTensor:
         )
 
     def check(self, name: str) -> None:
-        """Check the rules that DirectML has for every buffer tensor, by its documentation and its behaviour.
+        """Check the rules that DirectML has for every buffer tensor, by its documentation and its behavior.
 
         DirectML.dll differs from its documentation in two rules: it needs an alignment of at least 16 (documented: the
         size of an element), and accepts a TotalTensorSizeInBytes that is not a multiple of 4.

@@ -15,7 +15,7 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a value in memory.
+    """The buffer of a value, and the strides of the value in it.
 
     Attributes:
         binding: Its buffer.
@@ -55,17 +55,17 @@ class Buffers:
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """Return the output as a part of its input's buffer, or None if it needs a copy.
+        """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
 
-        An output that is the whole input in the same layout is an alias. With `Options.views`, so is a forward slice
-        whose output has no requested layout. The view is stored, so that `locate_input` returns it for later nodes.
+        An output that is the whole input in the same layout is an alias. With `Options.views`, a forward slice whose
+        output has no requested layout is one, too. `locate_input` returns its strided view for later nodes.
         """
         region = cut.region
         requested = self.output_strides(cut)
         if region.selects_all and has_same_layout(region, source.strides, requested):
             if source.strides is None:
                 return Alias(cut.output, source.binding.value, source.binding.byte_offset)
-        elif not self._options.views or requested is not None or any(k.step < 0 for k in region.ranges):
+        elif not self._options.views or requested is not None or any(selected.step < 0 for selected in region.ranges):
             return None
         return self._make_view(cut, node, source)
 
@@ -104,4 +104,4 @@ def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output over the buffer of its input. An axis of size 1 gets 0."""
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
-    return tuple(0 if n == 1 else next(strides) for n in region.output_shape)
+    return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

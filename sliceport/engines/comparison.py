@@ -78,7 +78,7 @@ class Report:
     @property
     def is_clean(self) -> bool:
         """Whether every node was lowered or folded, all bytes were equal, and every operator was accepted."""
-        return all(c.is_clean for c in self.comparisons)
+        return all(comparison.is_clean for comparison in self.comparisons)
 
     def __repr__(self) -> str:
         return f"<Report: {self._describe()}>"
@@ -107,18 +107,18 @@ class Report:
             "notes": list(self.notes),
             "comparisons": [
                 {
-                    "name": c.lowered.node.name,
-                    "op_type": c.lowered.node.op_type,
-                    "scope": list(c.lowered.node.scope),
-                    "verdict": c.lowered.verdict,
-                    "executor": c.executor,
-                    "status": c.status,
-                    "detail": c.detail,
-                    "bytes_compared": c.bytes_compared,
-                    "alone": c.alone,
-                    "defects": [defect.id for defect in c.defects],
+                    "name": comparison.lowered.node.name,
+                    "op_type": comparison.lowered.node.op_type,
+                    "scope": list(comparison.lowered.node.scope),
+                    "verdict": comparison.lowered.verdict,
+                    "executor": comparison.executor,
+                    "status": comparison.status,
+                    "detail": comparison.detail,
+                    "bytes_compared": comparison.bytes_compared,
+                    "alone": comparison.alone,
+                    "defects": [defect.id for defect in comparison.defects],
                 }
-                for c in self.comparisons
+                for comparison in self.comparisons
             ],
         }
 
@@ -155,7 +155,7 @@ def compare_node(
         else:
             outputs = engine.run_node(SingleNode(lowered, model), values[node.input].data)
             actual = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
-    except (MemoryError, ChildLost):  # the node is not to blame
+    except (MemoryError, ChildLost):  # the machine caused it, not the node
         raise
     except Exception as error:
         reason = str(error)
@@ -163,7 +163,7 @@ def compare_node(
             reason = f"{type(error).__name__}: {' '.join(reason.split())}"
         detail = f"{node.label}: {engine.name} failed: {reason}"
         return Comparison(lowered, engine.name, "error", detail, alone=alone)
-    compared = 0
+    byte_count = 0
     for cut in node.cuts:
         if not cut.output or (cut.output not in actual and not cut.used):
             continue
@@ -172,9 +172,9 @@ def compare_node(
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
         if detail:
             message = f"{node.label}: output {cut.output!r} by {engine.name} differs from {reference}: {detail}"
-            return Comparison(lowered, engine.name, "mismatch", message, compared, alone)
-        compared += expected.data.size
-    return Comparison(lowered, engine.name, "equal", "", compared, alone)
+            return Comparison(lowered, engine.name, "mismatch", message, byte_count, alone)
+        byte_count += expected.data.size
+    return Comparison(lowered, engine.name, "equal", "", byte_count, alone)
 
 
 def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
@@ -205,15 +205,15 @@ def _run_operators(
     for call in lowered.calls:
         if (engine.name, call.id) not in cache:
             cache[engine.name, call.id] = engine.run_operator(call.operator, _bound_bytes(call, values))
-        actual |= {b.value: data for b, data in zip(call.outputs, cache[engine.name, call.id], strict=True)}
+        actual |= {binding.value: data for binding, data in zip(call.outputs, cache[engine.name, call.id], strict=True)}
     return actual
 
 
 def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
     """Return the bytes that an operator's input is bound to, padded to its TotalTensorSizeInBytes."""
     data = values[call.input.value].data[call.input.byte_offset :]
-    lacking = call.operator.input_tensor.total_tensor_size_in_bytes - data.size
-    return np.concatenate([data, np.zeros(lacking, np.uint8)]) if lacking > 0 else data
+    missing = call.operator.input_tensor.total_tensor_size_in_bytes - data.size
+    return np.concatenate([data, np.zeros(missing, np.uint8)]) if missing > 0 else data
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
@@ -230,10 +230,11 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
         return ""
     # A byte holds several elements of less than 8 bits. The first of these is reported.
     width, elements_per_byte = max(bits // 8, 1), 8 // min(bits, 8)
-    unit = int(unequal[0]) // width
-    index = [int(i) for i in np.unravel_index(unit * elements_per_byte, shape)]
-    wanted, got = (bytes(data[unit * width : (unit + 1) * width]).hex() for data in (expected.data, actual))
-    return f"first at index {index}, bytes {got} for {wanted} ({unequal.size} of {size} bytes differ)."
+    position = int(unequal[0]) // width
+    index = [int(i) for i in np.unravel_index(position * elements_per_byte, shape)]
+    bytes_of_both = (data[position * width : (position + 1) * width] for data in (actual, expected.data))
+    actual_hex, expected_hex = (bytes(data).hex() for data in bytes_of_both)
+    return f"first at index {index}, bytes {actual_hex} for {expected_hex} ({unequal.size} of {size} bytes differ)."
 
 
 def reproducing_command(

@@ -26,9 +26,9 @@ def shared_device() -> device.Device:
     """
     from sliceport.directml import device
 
-    opened = device.open(retries=True)
-    atexit.register(opened.close)
-    return opened
+    shared = device.open(retries=True)
+    atexit.register(shared.close)
+    return shared
 
 
 class DirectML:
@@ -53,6 +53,7 @@ class DirectML:
 
 
 def _diagnose(report: dict[str, Any]) -> Diagnosis:
+    """Return the diagnosis for a report of `status`."""
     if not report["installed"]:
         if report["missing"] is not None:
             return Diagnosis("DirectML", "missing", f"it cannot be installed here: {report['missing']}")

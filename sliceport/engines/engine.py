@@ -37,6 +37,7 @@ class WholeModel:
         outputs: The names of its outputs, in order.
         weights: For `openvino`, the content of the .bin file.
         data_folder: For `onnx`, the folder of external data files; empty if all data are in the model.
+        data_version: Text that changes when external data files do.
     """
 
     format: str
@@ -45,6 +46,7 @@ class WholeModel:
     outputs: tuple[str, ...]
     weights: bytes = b""
     data_folder: str = ""
+    data_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class OperatorValidator(_Named, Protocol):
         ...
 
     def validate(self, operator: Operator) -> str:
-        """Validate an operator, and return the name of what accepts it.
+        """Validate an operator, and return the name of the library that accepts it.
 
         Raises:
             SliceportError: The operator is refused; the message becomes the finding.
@@ -143,7 +145,7 @@ class ModelEngine(_Named, Protocol):
         model_formats: The names of the formats whose models it runs.
         options: The names of its options, with a line about each.
 
-    An attribute `is_isolated` that is true says that the engine itself runs models in another process.
+    An engine that itself runs models in another process has a true attribute `is_isolated`.
     """
 
     @property

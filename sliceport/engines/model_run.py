@@ -25,7 +25,7 @@ class Finding:
     """A node or model that the provider refuses or computes differently.
 
     Attributes:
-        kind: `refused`, `different` from the CPU provider, or a known `defect` that a refusal of something else hides.
+        kind: `refused`, `different` from the CPU provider, or a known `defect` that the refusal of another node hides.
         node: Name of the node; empty if the search did not find one.
         op_type: Its operator.
         message: One sentence.
@@ -91,9 +91,9 @@ class ModelRun:
     def summary(self) -> str:
         """One line: versions, adapter and the number of outputs by status."""
         counts = Counter(output.status for output in self.outputs)
-        listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
+        counts_text = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
         nodes = f", {count_of(len(self.nodes), 'node')}" if self.nodes else ""
-        return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; outputs: {listed}"
+        return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; outputs: {counts_text}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as JSON values, without the arrays."""
@@ -116,8 +116,8 @@ class ModelRun:
         def fill(folder: Path) -> None:
             report = self.to_json()
             for i, output in enumerate(report["outputs"]):
-                safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
-                output["file"] = f"{i:02d}_{safe}.npy"
+                safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
+                output["file"] = f"{i:02d}_{safe_name}.npy"
                 np.save(folder / output["file"], self.arrays[output["name"]])
             write_json(folder / "report.json", report)
 

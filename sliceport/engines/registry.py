@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import (
-    Engine,
-    ModelEngine,
-    NodeEngine,
-    OperatorEngine,
-    OperatorValidator,
-    runs_format,
-)
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, runs_format
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
@@ -32,7 +25,7 @@ def engines() -> dict[str, Engine]:
 
 
 def complain(engine: object) -> str:
-    """Return why an object is not an engine, as the end of a sentence, or an empty string."""
+    """Return the end of a sentence that says why an object is not an engine, or an empty string."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""
     return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"

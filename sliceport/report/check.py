@@ -45,19 +45,19 @@ class Group:
 
     @property
     def effects(self) -> str:
-        """The behaviour of the engines, with a list of those that behave alike.
+        """The behavior of the engines, those that behave alike together, as the end of a sentence.
 
         It is empty if only reports support the entry, because a separate group of reports describes it.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
-        names_by_behaviour: dict[str, list[str]] = {}
+        engines_by_behavior: dict[str, list[str]] = {}
         for engine in self.entry["engines"]:
             name = " ".join(filter(None, (engine["engine"], engine["versions"])))
-            names_by_behaviour.setdefault(engine["does"], []).append(name)
+            engines_by_behavior.setdefault(engine["does"], []).append(name)
         effects = [
-            f"{'each of ' * (len(names) > 1)}{_join(names)} {behaviour}"
-            for behaviour, names in names_by_behaviour.items()
+            f"{'each of ' * (len(names) > 1)}{_join(names)} {behavior}"
+            for behavior, names in engines_by_behavior.items()
         ]
         if self.entry["is_contested"] and effects:
             right_on = self.entry["right_on"]
@@ -154,6 +154,7 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
 
 
 def _describe(result: Result, verbose: bool) -> Iterator[str]:
+    """Yield the lines about a model."""
     if "error" in result:
         yield f"not checked: {result['error']}"
         return

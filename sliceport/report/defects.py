@@ -13,14 +13,14 @@ from sliceport.report.table import wrap
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
     """Format the defects of each engine in lines of at most `columns`.
 
-    With `verbose`, the right behaviour, the versions, the handling and the cases are added.
+    With `verbose`, the right behavior, the versions, the handling and the cases are added.
     """
     lines = []
     for engine in engines:
-        reported = ", from reports or single runs, not from tests" if engine in REPORTED_TITLES else ""
-        lines.append(f"{ALL_TITLES[engine]} ({engine}){reported}")
+        note = ", from reports or single runs, not from tests" if engine in REPORTED_TITLES else ""
+        lines.append(f"{ALL_TITLES[engine]} ({engine}){note}")
         for defect in defects_of(engine):
-            (divergence,) = [d for d in defect.divergences if d.engine == engine]
+            (divergence,) = [each for each in defect.divergences if each.engine == engine]
             for line in _describe(defect, divergence, verbose):
                 lines += wrap(line, columns)
         lines.append("")

@@ -34,8 +34,9 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
 def diff_summary(report: DiffReport) -> str:
     """Format the engines and the counts of outputs on one line."""
     statuses = [output.status for output in report.outputs]
-    listed = ", ".join(f"{statuses.count(s)} {s}" for s in ("equal", "close", "different") if s in statuses)
-    result = f"{report.failed} does not run the model" if report.failed else f"outputs: {listed or 'none'}"
+    kinds = [status for status in ("equal", "close", "different") if status in statuses]
+    counts = ", ".join(f"{statuses.count(status)} {status}" for status in kinds)
+    result = f"{report.failed} does not run the model" if report.failed else f"outputs: {counts or 'none'}"
     return printable(f"{report.on} against {report.against}; {result}")
 
 
@@ -44,17 +45,8 @@ def _list_rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
     for output in outputs:
         result = f"{output.status} ({output.kind})" if output.kind else output.status
         ulps = "-" if output.ulps is None else f"{output.ulps:.3g}"
-        rows.append(
-            (
-                output.name,
-                output.element,
-                str(list(output.shape)),
-                result,
-                f"{output.absolute:.2g}",
-                f"{output.relative:.2g}",
-                ulps,
-            )
-        )
+        shape, absolute, relative = str(list(output.shape)), f"{output.absolute:.2g}", f"{output.relative:.2g}"
+        rows.append((output.name, output.element, shape, result, absolute, relative, ulps))
     return rows
 
 
@@ -65,16 +57,11 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         MissingExtra: jinja2 is not installed.
     """
     sentences = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
-    parts = [
-        (
-            part,
-            part.causes if part.defects else part.sentences,
-            draw(part.case, [output.name for output in part.outputs if output.kind])
-            if len(part.case.nodes) <= _MAX_NODES
-            else None,
-        )
-        for part in report.parts
-    ]
+    parts = []
+    for part in report.parts:
+        wrong = [output.name for output in part.outputs if output.kind]
+        drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
+        parts.append((part, part.causes if part.defects else part.sentences, drawing))  # the page lists the defects
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",
         summary=diff_summary(report),

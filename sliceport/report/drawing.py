@@ -56,12 +56,12 @@ class Box:
     def path(self) -> str:
         """The curves that lead to it, and through it if it is a bend, as a path of SVG."""
         top = self.y - self.height / 2
-        through = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
+        curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
         for source in self.sources:
             bottom = source.y + source.height / 2
             middle = (bottom + top) / 2
-            through += f"M{source.x:.1f} {bottom}C{source.x:.1f} {middle} {self.x:.1f} {middle} {self.x:.1f} {top}"
-        return through
+            curves += f"M{source.x:.1f} {bottom}C{source.x:.1f} {middle} {self.x:.1f} {middle} {self.x:.1f} {top}"
+        return curves
 
 
 def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
@@ -71,11 +71,11 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
         case: The case.
         wrong: The names of its outputs that differ.
     """
-    boxes = _collect(case, wrong)
-    for box in boxes:
+    boxes = _make_boxes(case, wrong)
+    for box in boxes:  # inputs and constants are directly above their first reader
         if box.kind in ("input", "constant"):
             box.depth = min(reader.depth for reader in boxes if box in reader.sources) - 1
-    for box in list(boxes):
+    for box in list(boxes):  # an edge gets a bend in each layer that it passes
         for i in range(len(box.sources)):
             while (source := box.sources[i]).depth < box.depth - 1:
                 box.sources[i] = Box("bend", depth=source.depth + 1, sources=[source])
@@ -92,26 +92,31 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     return boxes, width, 2 * _MARGIN + depth * (_ROW + _GAP) + _ROW
 
 
-def _collect(case: Case, wrong: Collection[str]) -> list[Box]:
-    makers: dict[str, Box] = {}
+def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
+    """Return a box for each node, input, constant and output of a case, with the depths of nodes and outputs."""
+    boxes_by_value: dict[str, Box] = {}
     boxes: list[Box] = []
     arrays = {**case.inputs, **case.constants}
     for node in case.nodes:
         names = dict.fromkeys((*node.reads, *node.constants))
-        for name in [name for name in names if name not in makers]:
+        for name in [name for name in names if name not in boxes_by_value]:
             array = arrays.get(name)
-            about = "" if array is None else f"{array.dtype}{list(array.shape)}"
+            type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
-            makers[name] = Box(kind, tuple(map(_clip, filter(None, (name, about)))), f"{kind} {name} {about}")
-            boxes.append(makers[name])
-        sources = list(dict.fromkeys(makers[name] for name in names))
+            boxes_by_value[name] = Box(
+                kind, tuple(map(_clip, filter(None, (name, type_and_shape)))), f"{kind} {name} {type_and_shape}"
+            )
+            boxes.append(boxes_by_value[name])
+        sources = list(dict.fromkeys(boxes_by_value[name] for name in names))
         kind = "culprit" if node is case.culprit else "node"
         depth = max((source.depth + 1 for source in sources), default=0)
         boxes.append(Box(kind, (_clip(node.op_type), _clip(node.name)), str(node), sources, depth))
-        makers |= dict.fromkeys(node.writes, boxes[-1])
+        boxes_by_value |= dict.fromkeys(node.writes, boxes[-1])
     for name in case.outputs:
         kind = "wrong output" if name in wrong else "output"
-        boxes.append(Box(kind, (_clip(name),), f"output {name}", [makers[name]], makers[name].depth + 1))
+        boxes.append(
+            Box(kind, (_clip(name),), f"output {name}", [boxes_by_value[name]], boxes_by_value[name].depth + 1)
+        )
     return boxes
 
 

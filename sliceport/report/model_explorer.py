@@ -1,4 +1,4 @@
-"""Node data for Google's Model Explorer: texts and colours for the nodes of the graph that it shows.
+"""Node data for Google's Model Explorer: texts and colors for the nodes of the graph that it shows.
 
 The format is `GraphNodeData`, or by graph `ModelNodeData`, of
 https://github.com/google-ai-edge/model-explorer/blob/main/src/server/package/src/model_explorer/node_data_builder.py
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """A mark of a node of the main graph, and of a node in its body.
+    """A text and a color for a node of the main graph, and for a node in its body.
 
     Attributes:
         names: The names of its outputs and of the node.
-        text: A text.
-        color: A colour.
+        text: The text.
+        color: A color.
         attribute: The attribute of the body; empty for a node without one.
         inner: The names of the node in the body.
     """
@@ -63,7 +63,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 
 
 def check_node_data(result: Result, model: str) -> str:
-    """Return node data of the nodes with findings: the names of the rules, coloured by the first kind of `KINDS`.
+    """Return node data of the nodes with findings: the names of the rules, colored by the first kind of `KINDS`.
 
     A finding in the body of a node marks the node of the main graph that contains the body, too.
     """
@@ -83,7 +83,7 @@ def check_node_data(result: Result, model: str) -> str:
 def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     """Return node data as JSON, for one graph or by the id of the graph.
 
-    Nodes without an id are left out; a node with several texts has its first colour.
+    Nodes without an id are left out; a node with several texts has its first color.
     """
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
@@ -91,7 +91,9 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     colors: dict[str, dict[str, dict[str, str]]] = {main: {}}
 
     def color_node(graph: str, names: Sequence[str], mark: Mark) -> str:
+        """Add a mark to the node of a graph with one of the names; return the id of the node, or an empty string."""
         ids = graphs.get(graph, {})
+        # Without ids of the format, the names are the ids.
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
             colors.setdefault(graph, {}).setdefault(id_, {}).setdefault(mark.text, mark.color)
@@ -106,8 +108,8 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
         graph: {
             "name": title,
             "results": {
-                id_: {"value": "; ".join(by_text), "bgColor": next(iter(by_text.values()))}
-                for id_, by_text in texts.items()
+                id_: {"value": "; ".join(color_by_text), "bgColor": next(iter(color_by_text.values()))}
+                for id_, color_by_text in texts.items()
             },
         }
         for graph, texts in colors.items()

@@ -12,14 +12,14 @@ def printable(text: str) -> str:
     """Escape everything that a terminal would act on or hide: control, direction and zero-width characters."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def display_width(text: str) -> int:
     """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+    return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
@@ -29,10 +29,10 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
     cells.insert(1, ["-" * size for size in widths])
     lines = []
     for row in cells:
-        for i, group in enumerate(_group_by_line(widths, columns)):
-            line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
-            if i == 0 or line:  # a row without text in its last columns needs no further lines
-                line = "  " * min(i, 1) + line
+        for number, group in enumerate(_group_by_line(widths, columns)):
+            line = "  ".join(row[i] + " " * (widths[i] - display_width(row[i])) for i in group).rstrip()
+            if number == 0 or line:  # a row without text in its last columns needs no further lines
+                line = "  " * min(number, 1) + line
                 # The rule below the title is cut off at the edge of the terminal, and not wrapped.
                 lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
@@ -53,7 +53,7 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = 2) -> list[str]:
-    """Break a printable line that is wider than the terminal between words; `hanging` indents what follows."""
+    """Break a printable line that is wider than the terminal between words; further lines are indented by `hanging`."""
     if columns is None or display_width(line) <= columns:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))

@@ -22,11 +22,16 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     rows += [
-        (_shorten(_node_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _describe_lowering(n, verbose))
-        for n in program.nodes
+        (
+            _shorten(_node_path(lowered)),
+            f"{lowered.node.op_type}-{lowered.node.opset}",
+            lowered.verdict,
+            _describe_lowering(lowered, verbose),
+        )
+        for lowered in program.nodes
     ]
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
-    lines = [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
+    lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, lines), program_summary(program)])
 
 
@@ -71,10 +76,12 @@ def report_summary(report: Report) -> str:
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
     )
-    total = len(report.comparisons)
     order = ("equal", "mismatch", "error", "refused", "folded")
-    listed = ", ".join(f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status])
-    return printable(f"{count_of(total, 'comparison')} with {report.reference}{': ' * bool(listed)}{listed}")
+    counts_text = ", ".join(
+        f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status]
+    )
+    total = count_of(len(report.comparisons), "comparison")
+    return printable(f"{total} with {report.reference}{': ' * bool(counts_text)}{counts_text}")
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
@@ -84,14 +91,14 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     rows += [
         (
-            _shorten(o.name),
-            o.element,
-            _format_dims(o.shape),
-            o.status,
-            _format_number(o.difference),
-            _format_number(o.tolerance),
+            _shorten(output.name),
+            output.element,
+            _format_dims(output.shape),
+            output.status,
+            _format_number(output.difference),
+            _format_number(output.tolerance),
         )
-        for o in run.outputs
+        for output in run.outputs
     ]
     head = [table(rows, columns)] if run.outputs else []
     lines = []

@@ -101,24 +101,25 @@ def redirect_standard_streams(log: int) -> None:
 
 
 def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, is_isolated: bool) -> bytes:
+    """Call a function of a module by its qualified name, and return the pickled result or error."""
     this_process.memory, this_process.is_isolated = memory, is_isolated
     try:
         function: Any = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
         with _limit_memory(memory):
-            return _dump(False, function(*args))
+            return _pickle_answer(False, function(*args))
     except Exception as error:
         try:
-            answer = _dump(True, error.with_traceback(None))
-            pickle.loads(answer)  # noqa: S301 - own; some errors cannot be made again from their arguments
+            answer = _pickle_answer(True, error.with_traceback(None))
+            pickle.loads(answer)  # noqa: S301 - own; some errors cannot be unpickled
             return answer
         except Exception:
-            return _dump(True, RuntimeError(f"{type(error).__name__}: {error}"))
+            return _pickle_answer(True, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
-def _dump(is_error: bool, value: Any) -> bytes:
-    """Pickle an answer, with a flag whether this process must be replaced."""
+def _pickle_answer(is_error: bool, value: Any) -> bytes:
+    """Pickle an answer, with a flag whether this process holds so much memory that it must be replaced."""
     return pickle.dumps((is_error, value, (_count_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 
@@ -132,7 +133,7 @@ def _limit_memory(memory: int | None) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bounds = [allocated + memory, _MAX_LIMIT, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    bounds = [allocated + memory, _MAX_LIMIT, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
         yield
@@ -141,7 +142,7 @@ def _limit_memory(memory: int | None) -> Iterator[None]:
 
 
 def _count_allocated() -> int | None:
-    """Return the bytes that this process has allocated, mapped files left out; None on systems without /proc."""
+    """Return the bytes that this process has allocated, without mapped files; None on systems without /proc."""
     if sys.platform == "win32":
         return None
     try:
@@ -155,9 +156,9 @@ def _count_allocated() -> int | None:
 def _die_with_parent(parent: int) -> None:
     """Have the kernel kill this process, and the group that it leads, when the parent's pipe breaks."""
     if sys.platform != "win32" and parent != NO_PIPE:
-        leads = os.getpgrp() == os.getpid()
+        is_group_leader = os.getpgrp() == os.getpid()
         fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())
         fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
         poll = select.poll()
         poll.register(parent, 0)
@@ -183,7 +184,7 @@ def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
 
 
 def _read(stream: IO[bytes], size: int) -> bytes | None:
-    """Read so many bytes from a stream, buffered or not; None if it ends before."""
+    """Read `size` bytes from a stream, buffered or not; return None if the stream ends before."""
     parts = []
     while size > 0:
         part = stream.read(size)

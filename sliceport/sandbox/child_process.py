@@ -94,7 +94,7 @@ if sys.platform != "win32":
 
         returncode: int | None = None
 
-        def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
+        def __init__(self, log: int, child_end: int, parent_end: IO[bytes] | None) -> None:
             requests, to_child = os.pipe()
             from_child, answers = os.pipe()
             # Python loses an exception of a signal handler that runs within its hooks of a fork.
@@ -106,10 +106,10 @@ if sys.platform != "win32":
                         os.setpgid(0, 0)
                         for stream in (to_child, from_child):
                             os.close(stream)
-                        if ours is not None:
-                            ours.close()  # or the pipe would not break when the parent dies
+                        if parent_end is not None:
+                            parent_end.close()  # or the pipe would not break when the parent dies
                         redirect_standard_streams(log)
-                        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
+                        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), child_end)
                     finally:
                         os._exit(0)
             finally:
@@ -146,13 +146,13 @@ class ChildProcess:
         try:
             if log is None:
                 self._log = _open_log()
-            with _open_parent_pipe() as (end, self._pipe):
+            with _open_parent_pipe() as (child_end, self._pipe):
                 descriptor = log if self._log is None else self._log.fileno()
                 assert descriptor is not None
                 if sys.platform != "win32" and forks:
-                    self._process = ForkedProcess(descriptor, end, self._pipe)
+                    self._process = ForkedProcess(descriptor, child_end, self._pipe)
                 else:
-                    self._process = _start(descriptor, end)
+                    self._process = _start(descriptor, child_end)
         except OSError as error:  # a full disk, for one
             if self._log is not None:
                 self._log.close()
@@ -195,6 +195,7 @@ class ChildProcess:
         return is_error, value
 
     def _describe_death(self, timeout: float | None) -> ChildDied:
+        """Return the error for a child that has ended or was stopped by its timer, and release the child."""
         if not self._has_expired:
             self._wait_for_exit()
         self.kill()
@@ -204,7 +205,7 @@ class ChildProcess:
         if self._has_expired:
             return ChildTimedOut(f"took longer than {timeout:g} s", stderr)
         if code >= 0:
-            kind = ChildCrashed if code > 0xFF else ChildDied  # a status of Windows
+            kind = ChildCrashed if code > 0xFF else ChildDied  # Windows ends crashed processes with a status above 255
             return kind(f"ended with exit code {code if code <= 0xFF else hex(code)}", stderr)
         try:
             name = signal.Signals(-code).name
@@ -258,11 +259,12 @@ class ChildProcess:
     def _wait_for_exit(self) -> None:
         """Give a child that has closed its pipe time to end by itself, because `kill` would hide its exit status."""
         deadline = time.monotonic() + _GRACE
-        can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # other systems cannot ask without reaping it
+        can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere a poll reaps the child
         while can_poll and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def _expire(self) -> None:
+        """End the child because its time is over."""
         self._has_expired = True
         self.kill()
 
@@ -276,9 +278,9 @@ class ChildProcess:
             with contextlib.suppress(PermissionError):  # the process is just ending
                 self._process.kill()
         else:
-            end, target = (os.kill if this_process.is_child else os.killpg), self._process.pid
+            kill = os.kill if this_process.is_child else os.killpg
             with contextlib.suppress(ProcessLookupError):
-                end(target, signal.SIGKILL)
+                kill(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the process and log its output; do nothing the second time."""
@@ -352,16 +354,16 @@ def _open_job(process: int) -> Any:
 
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends: the child's end, while the context lasts, and this process's."""
+    """Open a pipe that breaks when this process ends. Yield the child's end, closed afterwards, and this process's."""
     if not HAS_PIPE_SIGNALS:
         yield NO_PIPE, None
         return
-    theirs, ours = os.pipe()
-    parent_end = os.fdopen(ours, "wb")
+    child_end, parent_descriptor = os.pipe()
+    parent_end = os.fdopen(parent_descriptor, "wb")
     try:
-        yield theirs, parent_end
+        yield child_end, parent_end
     except BaseException:
         parent_end.close()
         raise
     finally:
-        os.close(theirs)
+        os.close(child_end)

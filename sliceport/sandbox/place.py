@@ -1,4 +1,4 @@
-"""Write files and folders whole or not at all: into a scratch folder beside their place, and renamed."""
+"""Write files and folders whole or not at all: into a scratch folder beside the output, and renamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_FOR_WINDOWS = re.compile(
 )
 """Names that Windows refuses, or that stand for devices, streams and other files there
 (https://learn.microsoft.com/windows/win32/fileio/naming-a-file)."""
-_PATIENCE = 2.0
+_RETRY_TIME = 2.0
 """Seconds to retry on Windows, where an open file can be neither renamed nor replaced."""
 
 
@@ -39,7 +39,7 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Make a folder, fill it in a scratch folder beside its place, and rename it.
+    """Fill a scratch folder beside the output folder, and rename it.
 
     Args:
         directory: The folder.
@@ -60,28 +60,29 @@ def fill_folder(
         if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
         try:
-            foreign = _find_foreign(target, (mark, *others))
+            unexpected = _find_unexpected(target, (mark, *others))
         except OSError as error:
             raise UsageError(f"output '{target}' cannot be read ({error.strerror}).") from None
-        if foreign is not None:
-            raise UsageError(f"output '{target}' holds {foreign!r}, which is not overwritten; move it elsewhere.")
+        if unexpected is not None:
+            raise UsageError(f"output '{target}' holds {unexpected!r}, which is not overwritten; move it elsewhere.")
     with _beside(target) as scratch:
         fill(scratch)
         _rename_or_defer(Placement(scratch, ((scratch, target),), overwrite))
 
 
-def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
+def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
     """Return the relative path of a file or folder that the patterns do not name, or None."""
 
     def fail(error: OSError) -> None:
         raise error
 
-    folders = [pattern.rpartition("/")[0] for pattern in patterns]
-    for base, inner, files in os.walk(folder, onerror=fail):  # symlinks are not followed
-        for name in sorted((*inner, *files)):
-            file = Path(base, name)
-            path = file.relative_to(folder).as_posix()
-            expected = patterns if not file.is_dir() else () if file.is_symlink() else folders
+    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]
+    for base, subfolders, files in os.walk(folder, onerror=fail):  # symlinks are not followed
+        for name in sorted((*subfolders, *files)):
+            entry = Path(base, name)
+            path = entry.relative_to(folder).as_posix()
+            expected = patterns if not entry.is_dir() else () if entry.is_symlink() else folder_patterns
+            # `fnmatch` lets `*` match slashes, too.
             if not any(path.count("/") == pattern.count("/") and fnmatchcase(path, pattern) for pattern in expected):
                 return path
     return None
@@ -149,6 +150,7 @@ def _refuse_folder(file: Path) -> None:
 
 
 def _refuse_name(target: Path) -> None:
+    """Raise UsageError for a name that Windows does not allow."""
     if sys.platform == "win32" and _NOT_FOR_WINDOWS.fullmatch(target.name):
         raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
@@ -167,7 +169,7 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
         OSError: The system refuses, or the target exists.
     """
     rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RETRY_TIME
     while True:
         try:
             rename(target)
@@ -201,7 +203,7 @@ def _beside(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             target.lstat()  # raises another error if the file system refuses the name
-        with suppress(OSError):  # a folder may be writable, but not readable
+        with suppress(OSError):  # the folder may be writable, but not readable
             remove_abandoned(target.parent, _PREFIX)
         owner = new_name() if _deferral is None else _deferral.owner
         folder = target.parent / f"{_PREFIX}{owner}{os.urandom(6).hex()}"
@@ -214,7 +216,7 @@ def _beside(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise _cannot_write(target, error) from None
     finally:
-        if _deferral is None or all(each.scratch != folder for each in _deferral.placements):
+        if _deferral is None or all(placement.scratch != folder for placement in _deferral.placements):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -224,11 +226,11 @@ def _cannot_write(target: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True)
 class Placement:
-    """Files that wait in a scratch folder for their place.
+    """Files in a scratch folder, with the paths to rename them to.
 
     Attributes:
         scratch: The scratch folder.
-        pairs: Each new file or folder and its place; the file that needs the others is last.
+        pairs: Each new file or folder and its final path; the file that needs the others is last.
         overwrite: Whether to replace what stands there.
     """
 
@@ -251,6 +253,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
+    """Carry a placement out, or leave it to the other process if `collect_placements` collects those of its output."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:

@@ -33,7 +33,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 
     Args:
         folder: The folder that holds the scratch.
-        prefix: The start of each name; the rest is a name of `new_name`.
+        prefix: The start of each name; `new_name` made the rest.
 
     Raises:
         OSError: The folder cannot be listed.
@@ -48,7 +48,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 
 
 def is_abandoned(name: str) -> bool:
-    """Return whether a name of `new_name` is of a process of this machine that has ended."""
+    """Return whether a name that `new_name` made belongs to a process of this machine that has ended."""
     machine, _, process = name.rpartition("-")[0].rpartition("-")
     if machine != _own_machine() or not process.isdecimal():
         return False

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 """Signals that stop a command: Ctrl-C of a user, or the shutdown of a system."""
 T = TypeVar("T")
-_TURN = 0.2
+_WAIT_ON_WINDOWS = 0.2
 """Seconds after which Ctrl-C is noticed on Windows, where it interrupts no wait."""
 
 
@@ -22,7 +22,7 @@ def take(waiting: queue.Queue[T]) -> T:
     """Return the next item of a queue. Ctrl-C interrupts the wait."""
     while True:
         with contextlib.suppress(queue.Empty):
-            return waiting.get(timeout=_TURN if sys.platform == "win32" else None)
+            return waiting.get(timeout=_WAIT_ON_WINDOWS if sys.platform == "win32" else None)
 
 
 class Stopped(BaseException):
@@ -55,8 +55,8 @@ def stoppable() -> Iterator[None]:
 
     numbers: list[int] = []
     if threading.current_thread() is threading.main_thread():
-        usual = (signal.SIG_DFL, signal.default_int_handler)
-        numbers = [each for each in STOPPING if signal.getsignal(each) in usual]
+        python_handlers = (signal.SIG_DFL, signal.default_int_handler)
+        numbers = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
     before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield

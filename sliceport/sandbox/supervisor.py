@@ -164,13 +164,13 @@ def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None =
         ChildDied: See `call`.
         Exception: See `call`.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
         return call(function, *args, timeout=timeout, **options)
     except ChildCrashed as error:
         logger.debug("the call is repeated, isolated: its process %s", error)
-    rest = None if timeout is None else max(timeout - (time.monotonic() - begun), 0.0)
+    remaining = None if timeout is None else max(timeout - (time.monotonic() - start), 0.0)
     try:
-        return call(function, *args, timeout=rest, is_isolated=True, **options)
+        return call(function, *args, timeout=remaining, is_isolated=True, **options)
     except ChildTimedOut as error:
         raise ChildTimedOut(f"took longer than {timeout:g} s", error.stderr) from None

@@ -73,7 +73,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         raise InvalidSlice("step must not be 0")
     if size > INT64_MAX:
         raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
-    if step < 0 and start is not None and start < -size:  # unlike Python, see above
+    if step < 0 and start is not None and start < -size:  # ONNX clamps it; Python would select nothing
         start = -size
     return canonicalize(range(size)[start:stop:step])
 
@@ -187,9 +187,9 @@ def coalesce(
         if size == 1:
             continue
         if out_sizes and (contiguous is None or contiguous[axis]):
-            both = merge(indices, out_selected[-1], out_sizes[-1])
-            if both is not None:
-                out_selected[-1] = both
+            merged = merge(indices, out_selected[-1], out_sizes[-1])
+            if merged is not None:
+                out_selected[-1] = merged
                 out_sizes[-1] *= size
                 continue
         out_sizes.append(size)

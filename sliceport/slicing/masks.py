@@ -95,21 +95,22 @@ class Masks:
         masks = self.align(count)
         if sum(masks.ellipsis) > 1:
             raise InvalidSlice(f"at most one ellipsis is allowed, got ellipsis_mask={list(self.ellipsis)}")
-        consuming = sum(not (hides or adds) for hides, adds in zip(masks.ellipsis, masks.new_axis, strict=True))
-        if consuming > rank:
-            raise InvalidSlice(f"{consuming} entries name an axis, but the tensor has rank {rank}")
+        named_axes = sum(not (ellipsis or new) for ellipsis, new in zip(masks.ellipsis, masks.new_axis, strict=True))
+        if named_axes > rank:
+            raise InvalidSlice(f"{named_axes} entries name an axis, but the tensor has rank {rank}")
         aligned: list[Entry] = []
         axis = 0
         for i in range(count):
             if masks.ellipsis[i]:
-                aligned += [Entry("keep", -1, a) for a in range(axis, axis + rank - consuming)]
-                axis += rank - consuming
+                hidden_axes = range(axis, axis + rank - named_axes)
+                aligned += [Entry("keep", -1, hidden) for hidden in hidden_axes]
+                axis = hidden_axes.stop
             elif masks.new_axis[i]:
                 aligned.append(Entry("new", i, -1))
             else:
                 aligned.append(Entry("shrink" if masks.shrink_axis[i] else "slice", i, axis))
                 axis += 1
-        return aligned + [Entry("keep", -1, a) for a in range(axis, rank)]
+        return aligned + [Entry("keep", -1, trailing) for trailing in range(axis, rank)]
 
 
 NO_MASKS = Masks()

@@ -47,8 +47,8 @@ class Region:
         for size, selected in zip(self.input_shape, self.ranges, strict=True):
             if not (0 <= selected[0] < size and 0 <= selected[-1] < size):
                 raise InvalidSlice(f"{selected} is not within an axis of {size} elements")
-        lengths = [n for n in map(len, self.ranges) if n != 1]
-        if lengths != [n for n in self.output_shape if n != 1]:
+        lengths = [length for length in map(len, self.ranges) if length != 1]
+        if lengths != [size for size in self.output_shape if size != 1]:
             raise InvalidSlice(f"ranges of lengths {lengths} do not fit the output shape {self.output_shape}")
         object.__setattr__(self, "ranges", tuple(map(canonicalize, self.ranges)))
 
@@ -108,7 +108,8 @@ class Region:
         if self.is_empty:
             return Region(self.input_shape, self.ranges, following.output_shape)
         # Output axes longer than 1 match, in order, the ranges longer than 1: new and dropped axes all have size 1.
-        inner = iter([selected for selected, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
+        following_ranges = zip(following.ranges, self.output_shape, strict=True)
+        inner = iter([selected for selected, size in following_ranges if size != 1])
         ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)
 
@@ -138,7 +139,7 @@ def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     >>> find_tiled_axis([right, left])
     (1, [1, 0])
     """
-    if len(regions) < 2 or any(r.is_empty or r.input_shape != regions[0].input_shape for r in regions):
+    if len(regions) < 2 or any(part.is_empty or part.input_shape != regions[0].input_shape for part in regions):
         return None
     shape = regions[0].input_shape
     sliced = [axis for axis, size in enumerate(shape) if any(region.ranges[axis] != range(size) for region in regions)]

@@ -65,9 +65,10 @@ class AxisSlice(NamedTuple):
         return AxisSlice(start, max(end, -size - 1), step)
 
     def rows(self, size: int) -> AxisSlice | None:
-        """Return a part of an axis that has `step` elements for each one that this forward slice selects, or None.
+        """Return a part of an axis that divides into rows of `step` elements, one row for each selected element.
 
-        The part is that many rows of `step` elements, and each selected element is at the same place of its row.
+        Each selected element is at the same position in its row. The slice must go forward. The result is None if the
+        axis is too short for whole rows.
 
         >>> AxisSlice(1, 6, 2).rows(6)
         AxisSlice(start=0, end=6, step=1)
@@ -256,9 +257,9 @@ class SplitSpec:
         (2, 4, 3)
         """
         axis = normalize_axis(axis, len(shape))
-        rest = shape[axis] - sum(sizes) - 1  # the -1 itself is part of the sum
-        is_open = list(sizes).count(-1) == 1
-        return cls(axis, tuple([rest if is_open and size == -1 else size for size in sizes]))
+        remaining = shape[axis] - sum(sizes) - 1  # the -1 itself is part of the sum
+        has_one_rest = list(sizes).count(-1) == 1
+        return cls(axis, tuple([remaining if has_one_rest and size == -1 else size for size in sizes]))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:

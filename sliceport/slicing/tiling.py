@@ -23,32 +23,33 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
     """
-    # longest: the number of runs in the longest chain from 0 to each index.
-    # ending: the runs that end at each index, each with the number of runs in the longest chain that it ends.
-    longest = {0: 0}
-    ending: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+    # A chain is a sequence of runs from 0 on. Each run starts where the one before it stops.
+    # chain_length: the number of runs in the longest chain to each index.
+    # chains_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
+    chain_length = {0: 0}
+    chains_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
-        if start in longest:
-            ending[stop].append((longest[start] + 1, key))
-            longest[stop] = max(longest.get(stop, 0), longest[start] + 1)
-    for keys in ending.values():
+        if start in chain_length:
+            chains_ending_at[stop].append((chain_length[start] + 1, key))
+            chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
+    for keys in chains_ending_at.values():
         keys.sort(key=itemgetter(0), reverse=True)
         keys.reverse()  # `pop` takes the longest chain first, and of equally long ones the first
     tilings = []
-    while size and ending[size]:
-        backwards: list[Key] = []
+    while size and chains_ending_at[size]:
+        reversed_chain: list[Key] = []
         end = size
         while end:
-            if ending[end]:
-                backwards.append(ending[end].pop()[1])
-                end = runs[backwards[-1]].start
-            elif backwards:
-                end = runs[backwards.pop()].stop  # dead end: the runs before this one are in other sets
+            if chains_ending_at[end]:
+                reversed_chain.append(chains_ending_at[end].pop()[1])
+                end = runs[reversed_chain[-1]].start
+            elif reversed_chain:
+                end = runs[reversed_chain.pop()].stop  # dead end: the runs before this one are in other sets
             else:
                 break
-        if backwards:
-            tilings.append(backwards[::-1])
+        if reversed_chain:
+            tilings.append(reversed_chain[::-1])
     return tilings
 
 

@@ -30,6 +30,17 @@ def _dtypes() -> dict[int, np.dtype[Any]]:
     return {number: np.dtype(kind) for number, kind in (_NUMPY | packaged).items()}
 
 
+def dtype_of(number: int) -> np.dtype[Any]:
+    """Return NumPy's type of an element type.
+
+    Raises:
+        ValueError: NumPy and ml_dtypes lack the type.
+    """
+    if number not in _dtypes():
+        raise ValueError(f"element type {number} has no NumPy type")
+    return _dtypes()[number]
+
+
 def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
     """Return the number of an input's element type, and its bytes.
 

@@ -1,4 +1,4 @@
-"""Base of the ways to run the host program: what an installation is made of."""
+"""Base of the ways to install and run the host program."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def compile_command(compiler: str, home: str, *options: str) -> list[str]:
         home: The folder of the sources, as the compiler sees it.
         options: More options, such as folders of headers.
     """
-    words = [compiler, *_OPTIONS, "-D_stdcall=__stdcall", *options, "-static", "-s"]
-    return [*words, f"{home}/host.cpp", "-o", f"{home}/host.exe", "-luuid", "-ldxguid"]
+    command = [compiler, *_OPTIONS, "-D_stdcall=__stdcall", *options, "-static", "-s"]
+    return [*command, f"{home}/host.cpp", "-o", f"{home}/host.exe", "-luuid", "-ldxguid"]

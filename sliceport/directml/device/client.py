@@ -24,10 +24,45 @@ from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
+_PIECE = 2**24
+WEIGHTS = "weights"
+"""Name of the external data file of a model that is sent with weights."""
 
 _MAX_TRIES = 3
 _STARTING = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Bytes of a file, which are read in pieces when they are sent."""
+
+    path: str
+    offset: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> Iterator[memoryview]:
+        """Yield the bytes.
+
+        Raises:
+            DeviceError: The file cannot be read, or is too short.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                for at in range(0, self.size, _PIECE):
+                    piece = file.read(min(_PIECE, self.size - at))
+                    if len(piece) < min(_PIECE, self.size - at):
+                        raise DeviceError(f"'{self.path}' ends before byte {self.offset + self.size}.")
+                    yield memoryview(piece)
+        except OSError as error:
+            raise DeviceError(f"'{self.path}' cannot be read ({error.strerror or error}).") from None
+
+
+_Parts = Sequence[memoryview | FileRange]
 
 
 @dataclass(frozen=True)
@@ -70,11 +105,11 @@ class Device:
     @contextmanager
     def without_retries(self) -> Iterator[None]:
         """Send each request only once inside the `with` block."""
-        before, self.retries = self.retries, False
+        previous, self.retries = self.retries, False
         try:
             yield
         finally:
-            self.retries = before
+            self.retries = previous
 
     def __enter__(self) -> Device:
         return self
@@ -87,7 +122,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program: at once with `kill`, else by closing its input, which it waits for."""
+        """End the host program: with `kill` at once, else by closing its input, because it ends when the input does."""
         process, self._process = self._process, None
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -163,7 +198,13 @@ class Device:
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
 
     def run_onnx(
-        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        fallback: bool = False,
+        weights: Sequence[FileRange] = (),
     ) -> list[npt.NDArray[Any]]:
         """Run a model on onnxruntime's DirectML provider, optimisation off.
 
@@ -172,13 +213,14 @@ class Device:
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
+            weights: The content of `WEIGHTS`, the one external data file of the model.
 
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: An input holds strings.
+            DeviceError: An input holds strings, or the weights cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, fallback=fallback)[0]
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback)[0]
 
     def trace_onnx(
         self,
@@ -188,20 +230,27 @@ class Device:
         *,
         fallback: bool = True,
         fusion: bool = False,
+        weights: Sequence[FileRange] = (),
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
         With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
-        return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=fusion, trace=True)
 
     def _run_onnx(
-        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        weights: Sequence[FileRange],
+        **options: bool,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),
+            "weights_size": sum(map(len, weights)),
             "inputs": [
                 {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
@@ -209,19 +258,19 @@ class Device:
             "outputs": list(outputs),
             **options,
         }
-        header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())])
-        results, at = [], 0
+        header, reply = self._ask(request, [model, *weights, *(data for *_, data in arrays.values())])
+        results, position = [], 0
         for output in header["outputs"]:
-            data = reply[at : at + output["size"]]
-            at += output["size"]
+            data = reply[position : position + output["size"]]
+            position += output["size"]
             results.append(decode(output["element"], output["shape"], data))
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
-    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer] = ()) -> tuple[dict[str, Any], bytes]:
+    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
-        A request stops being repeated when a failure occurs for the second time. A failure to create the device says
-        nothing about the request, and is transient on a busy machine, so it is always repeated on up to three hosts.
+        A failure that occurs twice is final. A failure to create the device is independent of the request and transient
+        on a busy machine, so such a request is always repeated on up to three hosts.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -232,9 +281,9 @@ class Device:
             try:
                 answer = self._ask_once(request, payload)
             except (CallFailed, HostDied) as error:
-                is_start = isinstance(error, CallFailed) and error.call in _STARTING
-                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_start)
-                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_start):
+                is_device_creation = isinstance(error, CallFailed) and error.call in _STARTING
+                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
+                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_device_creation):
                     raise
                 failures.append(str(error))
                 self.close()
@@ -242,8 +291,8 @@ class Device:
             self.transient += failures
             return answer
 
-    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer]) -> tuple[dict[str, Any], bytes]:
-        parts = [memoryview(part).cast("B") for part in payload if len(part)]
+    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange]) -> tuple[dict[str, Any], bytes]:
+        parts = [part if isinstance(part, FileRange) else memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()
@@ -262,7 +311,7 @@ class Device:
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
             ) from None
-        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame, so nobody can go on
+        except BaseException:  # such as Ctrl-C, which leaves the pipe in the middle of a frame
             self._end_host(kill=True)
             raise
         finally:
@@ -270,8 +319,8 @@ class Device:
         if self._memory is not None:
             os.ftruncate(self._memory, 0)
         if "error" in header:
-            failed = header["error"]
-            raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
+            failure = header["error"]
+            raise CallFailed(failure["call"], int(failure["hresult"], 16), failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -294,14 +343,14 @@ class Device:
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
 
 
-def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame and return the header and the payload of the answer.
+def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str, Any], bytes]:
+    """Send the parts of a frame, and return the header and the payload of the answer.
 
     Raises:
-        OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
+        OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
     """
     assert process.stdin is not None
-    for part in parts:
+    for part in _pieces(parts):
         written = 0
         while written < len(part):
             written += process.stdin.write(part[written:])
@@ -309,16 +358,22 @@ def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> 
     return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
-def _write(memory: int, parts: Sequence[memoryview]) -> None:
+def _write(memory: int, parts: _Parts) -> None:
     """Write a payload into the file that the host program shares."""
     if sys.platform == "win32":
         raise NotImplementedError
     position = 0
-    for part in parts:
+    for part in _pieces(parts):
         written = 0
         while written < len(part):  # one call writes at most 2 GiB
             written += os.pwrite(memory, part[written:], position + written)
         position += written
+
+
+def _pieces(parts: _Parts) -> Iterator[memoryview]:
+    """Yield the bytes of a payload."""
+    for part in parts:
+        yield from part.read() if isinstance(part, FileRange) else (part,)
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
@@ -334,5 +389,5 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
 
 
 def _describe(image: Image) -> dict[str, Any]:
-    """Return the header's description of an image that begins a payload."""
+    """Return the fields of a header that describe an image at the begin of the payload."""
     return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

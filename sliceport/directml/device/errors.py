@@ -6,8 +6,8 @@ import re
 
 from sliceport.errors import SliceportError
 
-_PLACE = re.compile(r"\S+\(\d+\)\\\S+![0-9A-F]+: (\(caller: [0-9A-F]+\) )?Exception\(\d+\) tid\([0-9a-f]+\) ")
-"""The place in its source and memory that onnxruntime puts before a message."""
+_SOURCE_POSITION = re.compile(r"\S+\(\d+\)\\\S+![0-9A-F]+: (\(caller: [0-9A-F]+\) )?Exception\(\d+\) tid\([0-9a-f]+\) ")
+"""The position in source and memory that onnxruntime puts before a message."""
 
 
 class DeviceError(SliceportError):
@@ -32,7 +32,7 @@ class CallFailed(DeviceError):
     """
 
     def __init__(self, call: str, hresult: int, message: str) -> None:
-        reason = " ".join(_PLACE.sub("", message).split()).rstrip(".")
+        reason = " ".join(_SOURCE_POSITION.sub("", message).split()).rstrip(".")
         text = f": {reason}" if reason else ""
         super().__init__(f"{call} failed with 0x{hresult:08x}{text}.")
         self.call, self.hresult, self.message = call, hresult, message

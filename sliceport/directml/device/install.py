@@ -26,8 +26,8 @@ from sliceport.user_cache import user_cache
 
 _PREFIX = "directml"
 _TIMEOUT = 120.0
-_FOUR, _TWO = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
-_EXAMPLE = Slice1(_FOUR, _TWO, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+_4_BY_4, _2_BY_2 = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
+_EXAMPLE = Slice1(_4_BY_4, _2_BY_2, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
 """Example 2 of DML_SLICE1_OPERATOR_DESC's page."""
 
 
@@ -69,6 +69,8 @@ def host_command() -> list[str]:
 
 def validator_folder() -> Path:
     """Return the folder of the library that validates operators in a process of this machine."""
+    if sys.platform == "win32":
+        return folder()
     return user_cache() / f"{_PREFIX}-validator-{FOR_LINUX.sha256[:12]}"
 
 
@@ -83,6 +85,8 @@ def install_validator(say: Progress = print) -> Path:
     Raises:
         DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
     """
+    if sys.platform == "win32":
+        return install(say)
     lacking = validator.missing()
     return _install("DirectML's validator", validator_folder(), lacking, lambda scratch: _build_validator(scratch, say))
 
@@ -121,19 +125,19 @@ def _build_validator(scratch: Path, say: Progress) -> None:
 
 
 def _build_host(scratch: Path, say: Progress) -> None:
-    chosen = backend()
-    chosen.build(scratch, say)
+    host = backend()
+    host.build(scratch, say)
     say("testing it")
-    with Device(chosen.command(scratch), _TIMEOUT) as opened:
+    with Device(host.command(scratch), _TIMEOUT) as opened:
         if not passes_self_test(opened):
             raise DeviceError("what was installed computes wrong values in the self-test, so it is removed.")
 
 
 def uninstall() -> bool:
     """Remove all installations, and return whether there was one."""
-    folders = [*other_folders(), *(each for each in (folder(), validator_folder()) if each.is_dir())]
-    for each in folders:
-        shutil.rmtree(each)
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]
+    for installation in folders:
+        shutil.rmtree(installation)
     return bool(folders)
 
 

@@ -61,9 +61,9 @@ class Wheel:
         options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
         target = ["--platform", self.platform, "--python-version", self.python, "--dest", str(folder)]
         command = [sys.executable, "-m", "pip", "download", *options, *target]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if done.returncode:
-            raise DeviceError(f"pip cannot download {self.package} ({' '.join(done.stderr.split())[-300:]}).")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if completed.returncode:
+            raise DeviceError(f"pip cannot download {self.package} ({' '.join(completed.stderr.split())[-300:]}).")
         (wheel,) = folder.glob("*.whl")
         return wheel
 

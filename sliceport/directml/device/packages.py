@@ -52,9 +52,9 @@ class PackageIndex:
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
         """
-        printed = self._apt_get("install", "-y", "--print-uris", *names)
-        printed += self._apt_get("download", "--print-uris", *alone) if alone else ""
-        return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", printed, re.MULTILINE)}
+        uris = self._apt_get("install", "-y", "--print-uris", *names)
+        uris += self._apt_get("download", "--print-uris", *alone) if alone else ""
+        return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
         """Download packages, check them against the signed index, and return their files by name.
@@ -69,8 +69,8 @@ class PackageIndex:
         return run(["apt-get", "-q", "-c", f"{self._folder}/apt.conf", *words], f"apt-get {words[0]}", self._folder)
 
 
-def unpack(package: Path, folder: Path, is_wanted: Callable[[str], object]) -> None:
-    """Write those files of a package whose names are wanted into a folder; names look like `usr/bin/wine`.
+def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
+    """Write files of a package into a folder, if `is_needed` accepts their names, such as `usr/bin/wine`.
 
     Raises:
         DeviceError: The package cannot be read.
@@ -79,9 +79,11 @@ def unpack(package: Path, folder: Path, is_wanted: Callable[[str], object]) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - a fixed program
         try:
             with tarfile.open(fileobj=process.stdout, mode="r|", bufsize=2**20) as archive:
-                archive.extraction_filter = staticmethod(lambda member, _: member)  # absolute symlinks are meant
+                archive.extraction_filter = staticmethod(
+                    lambda member, _: member
+                )  # the default filter refuses absolute symlinks
                 for member in archive:
-                    if not member.isdir() and is_wanted(member.name.removeprefix("./")):
+                    if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)
         except tarfile.TarError as error:
             raise DeviceError(f"the package {package.name} cannot be unpacked ({error}).") from None

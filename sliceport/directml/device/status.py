@@ -17,7 +17,7 @@ def status() -> dict[str, Any]:
         "installed": install.is_installed(),
         "missing": install.missing(),
         "folder": str(folder),
-        "other_folders": [str(each) for each in install.other_folders()],
+        "other_folders": list(map(str, install.other_folders())),
         "backend": backend.text,
         "packages": read_package_spec(backend.home(folder)),
         "self_test": "not run",

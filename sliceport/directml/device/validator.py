@@ -1,8 +1,9 @@
 """IDMLDevice::CreateOperator of DirectML's own library, in this process: no GPU, no Wine, no display.
 
-The wheel of torch-directml has DirectML for Linux, `libdirectml.so`, and empty stand-ins of the two libraries that it
-links to. COM objects written with ctypes take the place of a DXCore factory, an adapter and an ID3D12Device. They are
-enough to create operators, which validates their descriptors, and not to compile them.
+On Windows DirectML.dll creates the operators. On Linux the wheel of torch-directml has `libdirectml.so`, and empty
+stand-ins of the two libraries that it links to. COM objects written with ctypes take the place of a DXCore factory, an
+adapter and an ID3D12Device. They are enough to create operators, which validates their descriptors, and not to compile
+them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.directml.abi import to_native
+from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory
+from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import FOR_LINUX
 from sliceport.directml.feature_levels import FeatureLevel
@@ -27,8 +30,6 @@ from sliceport.sandbox import supervisor
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9
-_IDML_DEVICE = uuid.UUID("6dbd6437-96fd-423f-a98c-ae5e7c2a573f").bytes_le
-_IDML_OPERATOR = uuid.UUID("26caae7a-3081-4633-9581-226fbe57695d").bytes_le
 _OBJECT_IDS = frozenset(
     uuid.UUID(text).bytes_le
     for text in (
@@ -50,8 +51,6 @@ _FEATURES: dict[int, dict[int, int]] = {
 _PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
 """Sizes in bytes of adapter properties by DXCoreAdapterProperty; the others have 8."""
 _MASK = 0xFFFFFFFF
-_RELEASE, _CHECK_FEATURE_SUPPORT, _CREATE_OPERATOR = 2, 7, 8
-"""Places in the tables of methods: of any IUnknown, and of IDMLDevice, after the methods of IUnknown and IDMLObject."""
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 """A COM method. Arguments that the real method lacks hold what the registers held."""
@@ -60,6 +59,8 @@ _Method = Callable[[int, int, int, int], int]
 
 def missing() -> str | None:
     """Return what this machine lacks for the library, as part of a sentence, or None."""
+    if sys.platform == "win32":
+        return None
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return f"this machine is {sys.platform} on {platform.machine()}, and the library is for x86-64 Linux"
     if "CS_GNU_LIBC_VERSION" not in os.confstr_names:
@@ -106,11 +107,11 @@ def _feature_level(folder: Path) -> int:
 
 
 @functools.cache
-def _validator(folder: Path) -> Validator:
-    return Validator(folder)
+def _validator(folder: Path) -> OperatorFactory:
+    return Direct3DDevice(folder) if sys.platform == "win32" else Validator(folder)
 
 
-class Validator:
+class Validator(OperatorFactory):
     """A DirectML device that creates operators and cannot run them.
 
     Args:
@@ -121,47 +122,18 @@ class Validator:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._kept: list[Any] = []
+        self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(folder)
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
-        self._kept.append(device)
+        self._referenced.append(device)
         created = ctypes.c_void_p()
         create = library.DMLCreateDevice1
         create.restype = ctypes.c_int32
         create.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = create(device.address, 0, FeatureLevel.V1_0, _IDML_DEVICE, ctypes.byref(created))
+        hresult = create(device.address, 0, FeatureLevel.V1_0, IDML_DEVICE, ctypes.byref(created))
         if hresult or created.value is None:
             raise OSError(f"DMLCreateDevice1 failed with 0x{hresult & _MASK:08x}")
-        self._device = created.value
-
-    def create_operator(self, address: int) -> int:
-        """Create and release an operator.
-
-        Args:
-            address: The address of a DML_OPERATOR_DESC.
-
-        Returns:
-            The HRESULT as an unsigned number, 0 for success.
-        """
-        operator = ctypes.c_void_p()
-        types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = _call_method(self._device, _CREATE_OPERATOR, types, address, _IDML_OPERATOR, ctypes.byref(operator))
-        if operator.value is not None:
-            _call_method(operator.value, _RELEASE, ())
-        return hresult & _MASK
-
-    def feature_level(self) -> int:
-        """Return the library's highest DML_FEATURE_LEVEL."""
-        levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
-        query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
-        level = ctypes.c_int32()
-        types = (ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
-        hresult = _call_method(
-            self._device, _CHECK_FEATURE_SUPPORT, types, 1, 16, ctypes.byref(query), 4, ctypes.byref(level)
-        )
-        if hresult:
-            raise OSError(f"CheckFeatureSupport failed with 0x{hresult & _MASK:08x}")
-        return level.value
+        super().__init__(ComObject(created.value))
 
     def _load(self, folder: Path) -> ctypes.CDLL:
         """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
@@ -169,19 +141,19 @@ class Validator:
         The stand-ins have no DT_SONAME and are not where glibc searches, so each bears its bare name for the moment
         in which the library is loaded.
         """
-        renamed: list[tuple[_LinkMap, int]] = []
+        original_names: list[tuple[_LinkMap, int]] = []
         try:
             for name in _STAND_INS:
                 stand_in = ctypes.CDLL(str(folder / name))
-                link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle is the link_map
+                link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle points to the link_map
                 bare_name = ctypes.create_string_buffer(name.encode())
-                self._kept += [stand_in, bare_name]
-                renamed.append((link_map, link_map.l_name))
+                self._referenced += [stand_in, bare_name]
+                original_names.append((link_map, link_map.l_name))
                 link_map.l_name = ctypes.addressof(bare_name)
             library = ctypes.CDLL(str(folder / _LIBRARY))
         finally:
-            for link_map, before in renamed:
-                link_map.l_name = before
+            for link_map, original_name in original_names:
+                link_map.l_name = original_name
         _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
         return library
 
@@ -191,7 +163,7 @@ class Validator:
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
         factory = _ComObject(16, {4: lambda *args: _store(args[3], adapter)})  # GetAdapterByLuid
         function = _METHOD(lambda *args: _store(args[1], factory))
-        self._kept += [adapter, factory, function]
+        self._referenced += [adapter, factory, function]
         return function
 
 
@@ -206,14 +178,16 @@ class _ComObject:
 
     Args:
         size: Number of methods; those without a function return E_NOTIMPL.
-        methods: The functions by their places in the table of methods.
+        methods: The functions by their positions in the table of methods.
     """
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:
-        unknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}  # IUnknown's methods
-        all_methods = unknown | methods
+        of_iunknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
+        all_methods = of_iunknown | methods
         self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
-        self._table = (ctypes.c_void_p * size)(*(ctypes.cast(m, ctypes.c_void_p).value for m in self._methods))
+        self._table = (ctypes.c_void_p * size)(
+            *(ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)
+        )
         self._object = ctypes.c_void_p(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
 
@@ -224,6 +198,7 @@ class _ComObject:
 
 
 def _store(out: int, result: _ComObject) -> int:
+    """Return an object to C code through a pointer, with S_OK as the HRESULT."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0
 
@@ -234,14 +209,14 @@ def _return_1(*_: int) -> int:
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
     """Answer ID3D12Device::CheckFeatureSupport for a device that has every feature."""
-    nonzero = _FEATURES.get(feature & _MASK)
-    if nonzero is None:
+    words_by_index = _FEATURES.get(feature & _MASK)
+    if words_by_index is None:
         return _E_INVALIDARG
     words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
     if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields of the caller
         ctypes.memset(data, 0, size & _MASK)
-    for i in nonzero.keys() & range(len(words)):
-        words[i] = nonzero[i]
+    for i in words_by_index.keys() & range(len(words)):
+        words[i] = words_by_index[i]
     return 0
 
 
@@ -255,13 +230,6 @@ def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  
     return 0
 
 
-def _call_method(this: int, slot: int, types: tuple[Any, ...], *args: Any) -> int:
-    """Call a COM method by its place in the table of methods, and return its HRESULT."""
-    table = ctypes.c_void_p.from_address(this).value or 0
-    address = ctypes.c_void_p.from_address(table + 8 * slot).value or 0
-    return int(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)(this, *args))
-
-
 def _redirect(function: Any, replacement: Any) -> None:
     """Make a function of a library jump to another one.
 
@@ -270,7 +238,7 @@ def _redirect(function: Any, replacement: Any) -> None:
     """
     if sys.platform == "win32":
         raise NotImplementedError
-    address, target = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (function, replacement))
+    address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))
     code = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, target; jmp rax
     page = address & -mmap.PAGESIZE
     length = address + len(code) - page

@@ -40,25 +40,25 @@ WAYS: dict[str, Callable[[Path], list[str] | None]] = {
     "namespaces as root": _chroot,
     "proot": _proot,  # traces every system call, which takes time, but needs no right that a container lacks
 }
-"""The ways, best first. Each maps a root folder to the command that another command is appended to, or to None where
-the way does not exist. Every process that is started so ends with the first one."""
+"""The ways, best first. Each maps a root folder to a command to which the program and its arguments are appended, or to
+None if this machine lacks the way. All processes of a program end with its first process."""
 
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
     """Return the name of the first way that works here, or None, and the reasons against those before it, by name."""
-    refused = {}
+    reasons = {}
     for name, way in WAYS.items():
-        words = way(root)
-        if words is None:
+        command = way(root)
+        if command is None:
             continue
         try:
-            run([*words, "/bin/true"], words[0])
+            run([*command, "/bin/true"], command[0])
         except DeviceError as error:
-            refused[name] = str(error).rstrip(".")
+            reasons[name] = str(error).rstrip(".")
         else:
-            return name, refused
-    return None, refused
+            return name, reasons
+    return None, reasons
 
 
 def enter(root: Path, *words: str) -> list[str]:

@@ -22,7 +22,7 @@ from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.directml.device.programs import run, source
 
 _RECIPE = 1
-"""To be increased with a change of an installation that the constants below do not show."""
+"""Version of the recipe, to increase with a change of an installation that the constants below do not show."""
 _SUITE = "sid"
 _PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
 _PACKAGES_ALONE = ("wine64", "libwine", "wine-common", "libz-mingw-w64", "libfontconfig1", "busybox-static")
@@ -38,7 +38,7 @@ _HOME = "/opt/sliceport"
 _WINEBOOT_TIMEOUT = 180.0
 """Seconds; 6 are usual."""
 _BUILTIN_MARK = slice(64, 96), b"Wine builtin DLL".ljust(32, b"\0")
-"""Place and value of the mark in a DLL's DOS stub without which Wine's user32 does not load zlib1.dll."""
+"""Position and value of the mark in a DLL's DOS stub without which Wine's user32 does not load zlib1.dll."""
 _RENDERER = '\n[Software\\\\Wine\\\\Direct3D] 1700000000\n"renderer"="vulkan"\n'
 """Registry entry that keeps Wine from loading OpenGL, which is not there."""
 
@@ -73,7 +73,7 @@ class WineRoot(HostBackend):
     def describe_way(self, folder: Path) -> dict[str, str]:
         """Return the way into the root folder, and the reasons against better ones."""
         way, refused = ways.choose(folder)
-        return {"way": way or "none"} | {f"no {name}": why for name, why in refused.items()}
+        return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
     def _ingredients(self) -> str:
         packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS)
@@ -106,9 +106,9 @@ class WineRoot(HostBackend):
         files = index.download(sizes)
         say(f"unpacking what DirectML needs of them ({self.disk} in the end)")
         # What a run or the making of a prefix was seen to read, and the libraries of the programs.
-        wanted = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
+        needed = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
         for name in for_root:
-            unpack(files[name], root, wanted.match)
+            unpack(files[name], root, needed.match)
         for name in for_compiler.keys() - for_root:
             unpack(files[name], compiler, lambda name: not re.fullmatch(_LEFT_OUT_OF_COMPILER, name))
         shutil.rmtree(state)
@@ -130,9 +130,9 @@ def _write_system_files(root: Path) -> None:
     (root / "etc/group").write_text("root:x:0:\n")
     (root / "etc/nsswitch.conf").write_text("hosts: files\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
-    place, mark = _BUILTIN_MARK
+    position, mark = _BUILTIN_MARK
     zlib = bytearray((root / _ZLIB).read_bytes())
-    zlib[place] = mark
+    zlib[position] = mark
     (root / _DLLS / "zlib1.dll").write_bytes(zlib)
 
 

@@ -111,13 +111,6 @@ def test_every_slice_of_an_axis_selects_by_the_standard(size: int, without: Sequ
         if f"slice{i}" not in kept:
             want = oracle.onnx_slice(data, spec.starts, spec.ends, spec.axes, spec.steps)
             assert (got.shape, got.tobytes()) == (want.shape, want.tobytes()), spec
-
-
-@pytest.mark.parametrize("without", WITHOUT)
-def test_no_step_is_left_without_steps(without: Sequence[str]) -> None:
-    specs = [SliceSpec((entry.start,), (entry.end,), (0,), (entry.step,)) for entry in ENTRIES[::7]]
-    written, report = portable(slices([5], specs), without, "standard")
-    kept = {change.node for change in report.changes if change.replacement is None}
     for node in model_nodes(from_proto(written)):
         if node.op_type == "Slice" and node.name not in kept:
             steps = slice_spec(node, 13).steps
@@ -165,20 +158,6 @@ def test_slices_of_many_axes_stay_equal(
             assert_same(session.run(None, {"x": data_of(other)}), expected)
 
 
-def splits(size: int, parts: Sequence[int], read: Sequence[bool], opset: int, axis: int) -> onnx.ModelProto:
-    names = [f"y{i}" if is_read else "" for i, is_read in enumerate(read)]
-    inputs = ["x", "sizes"] if opset >= 13 else ["x"]
-    attributes: dict[str, Any] = {"axis": axis} if opset >= 13 else {"axis": axis, "split": list(parts)}
-    node = helper.make_node(
-        "Split", inputs, [name or f"unread{i}" for i, name in enumerate(names)], "split", **attributes
-    )
-    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, size])
-    outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, name]) for name in names if name]
-    sizes = [numpy_helper.from_array(np.array(parts, np.int64), "sizes")] * (len(inputs) > 1)
-    graph = helper.make_graph([node], "g", [x], outputs, sizes)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-
-
 PARTS = [
     parts
     for count in (1, 2, 3)
@@ -186,24 +165,49 @@ PARTS = [
     for parts in itertools.product(range(5), repeat=count)
     if sum(parts) == size
 ]
+SPLITS = [(parts, read) for parts in PARTS for read in itertools.product((True, False), repeat=len(parts)) if any(read)]
+
+
+def output_names(number: int, read: Sequence[bool]) -> list[str]:
+    """Return a name for each output of a Split that is read, else an empty one."""
+    return [f"y{number}_{i}" if is_read else "" for i, is_read in enumerate(read)]
+
+
+def splits(opset: int) -> onnx.ModelProto:
+    """Return a model of all `SPLITS`, of an input `x{size}` for each size."""
+    nodes, outputs, sizes = [], [], []
+    for number, (parts, read) in enumerate(SPLITS):
+        names = output_names(number, read)
+        inputs, attributes = [f"x{sum(parts)}"], dict[str, Any](axis=-1)
+        if opset < 13:
+            attributes["split"] = parts
+        else:
+            inputs.append(f"sizes{number}")
+            sizes.append(numpy_helper.from_array(np.array(parts, np.int64), inputs[1]))
+        unread = [name or f"unread{number}_{i}" for i, name in enumerate(names)]
+        nodes.append(helper.make_node("Split", inputs, unread, f"split{number}", **attributes))
+        outputs += [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, name]) for name in names if name]
+    data = [helper.make_tensor_value_info(f"x{size}", onnx.TensorProto.FLOAT, [2, size]) for size in (0, 1, 4)]
+    graph = helper.make_graph(nodes, "splits", data, outputs, sizes)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 @pytest.mark.parametrize("opset", [11, 13, 18])
 @pytest.mark.parametrize("without", [(), ("split",)])
 def test_every_split_gives_the_same_parts(opset: int, without: Sequence[str]) -> None:
-    for parts in PARTS:
-        for read in itertools.product((True, False), repeat=len(parts)):
-            if not any(read):
-                continue
-            data = data_of((2, sum(parts)))
-            proto = splits(sum(parts), parts, read, opset, -1)
-            written, report = portable(proto, without)
-            assert report.is_complete
-            expected = [part for part, is_read in zip(oracle.onnx_split(data, 1, parts), read, strict=True) if is_read]
-            results = as_arrays(open_unoptimized(written).run(None, {"x": data}))
-            assert_same(results, expected)
-            is_plain = len(parts) > 1 and all(parts) and all(read) and not without
-            assert ("Split" in {node.op_type for node in written.graph.node}) == is_plain
+    written, report = portable(splits(opset), without)
+    assert report.is_complete
+    data = {f"x{size}": data_of((2, size)) for size in (0, 1, 4)}
+    results = iter(as_arrays(open_unoptimized(written).run(None, data)))
+    plain = []
+    for number, (parts, read) in enumerate(SPLITS):
+        expected = oracle.onnx_split(data[f"x{sum(parts)}"], 1, parts)
+        for part in itertools.compress(expected, read):
+            got = next(results)
+            assert (got.shape, got.tobytes()) == (part.shape, part.tobytes()), (parts, read)
+        if len(parts) > 1 and all(parts) and all(read) and not without:
+            plain.append(output_names(number, read))
+    assert [list(node.output) for node in written.graph.node if node.op_type == "Split"] == plain
 
 
 def test_sizes_by_num_outputs_are_written_out() -> None:

@@ -22,11 +22,12 @@ import sliceport
 from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify.runnable import read_complete_model
+from onnx_ops.verify.runnable import read_complete_model, to_device
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
 from sliceport.diffing.side import Side
 from sliceport.diffing.verify import Verification
+from sliceport.directml.device import FileRange
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
@@ -424,15 +425,17 @@ def test_an_unreadable_model_is_named(tmp_path: Path) -> None:
         verify_rewriting(tmp_path / "m.onnx", tmp_path / "m.onnx")
 
 
-def test_weights_of_more_than_2_gib_are_too_large_for_directml(tmp_path: Path) -> None:
-    """Refuse such weights before anything is read; the CPU provider reads them from their file."""
-    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**29], data_location=TensorProto.EXTERNAL)
-    weights.external_data.add(key="location", value="w.bin")
+def test_large_weights_stay_in_their_file(tmp_path: Path) -> None:
+    """Onnxruntime reads them from there; 4 GiB would fit into no serialised model."""
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**30], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "w.bin"), ("offset", "64"), ("length", str(2**32))):
+        weights.external_data.add(key=key, value=value)
     model = sliced()
     model.graph.initializer.append(weights)
-    path = saved(tmp_path, model)
-    with pytest.raises(ModelError, match="with its weights it is larger than 2 GiB"):
-        read_complete_model(path)
+    complete = read_complete_model(saved(tmp_path, model))
+    assert complete.proto.ByteSize() < 1024
+    _, parts = to_device(complete.whole())
+    assert parts == [FileRange(str(tmp_path / "w.bin"), 64, 2**32)]
 
 
 OPEN = "(float[n,3] x) => (y) { y = Identity (x) }"

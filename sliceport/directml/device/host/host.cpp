@@ -9,8 +9,9 @@
 //   facts                                                 versions, adapter, feature level
 //   create  operator                                      CreateOperator alone
 //   run     operator, input, outputs                      create, compile, initialise, run; operators are kept compiled
-//   onnx    model, inputs, outputs, fallback, fusion,     a model on the DirectML provider; with trace, the provider of
-//           trace                                         each node, and with fusion off, of each single node
+//   onnx    model, weights, inputs, outputs, fallback,    a model on the DirectML provider; with trace, the provider of
+//           fusion, trace                                 each node, and with fusion off, of each single node. The model
+//                                                         refers to its weights as an external data file `weights`
 // An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
@@ -481,7 +482,7 @@ class Onnx {
         if (!module) throw Failure("LoadLibrary", E_FAIL, "onnxruntime.dll cannot be loaded");
         auto base = reinterpret_cast<const OrtApiBase *(*)()>(GetProcAddress(module, "OrtGetApiBase"));
         version = base()->GetVersionString();
-        api = base()->GetApi(16);
+        api = base()->GetApi(18);
         if (!api) throw Failure("OrtGetApiBase", E_FAIL, "onnxruntime.dll is too old");
         ok(api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "sliceport", &env), "CreateEnv");
         ok(api->GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)), "GetExecutionProviderApi");
@@ -506,8 +507,12 @@ class Onnx {
             ok(api->EnableProfiling(options, prefix.c_str()), "EnableProfiling");
         }
         ok(dml->AppendByDevice(options, device.dml.get(), device.queue.get()), "SessionOptionsAppendExecutionProvider_DML1");
-        const size_t model_size = request.at("model_size");
-        if (model_size > payload.size) throw std::invalid_argument("the payload is shorter than the model");
+        const size_t model_size = request.at("model_size"), weights_size = request.value("weights_size", size_t(0));
+        if (model_size > payload.size || weights_size > payload.size - model_size) throw std::invalid_argument("the payload is shorter than the model");
+        const wchar_t *weights_name = L"weights";
+        char *weights = reinterpret_cast<char *>(const_cast<unsigned char *>(payload.data)) + model_size;
+        if (weights_size)
+            ok(api->AddExternalInitializersFromFilesInMemory(options, &weights_name, &weights, &weights_size, 1), "AddExternalInitializers");
         OrtSession *session = nullptr;
         ok(api->CreateSessionFromArray(env, payload.data, model_size, options, &session), "CreateSession");
         std::unique_ptr<OrtSession, void (*)(OrtSession *)> free_session(session, api->ReleaseSession);
@@ -527,7 +532,7 @@ class Onnx {
                     if (v) api->ReleaseValue(v);
             }
         } free_values{api, values};
-        size_t at = model_size;
+        size_t at = model_size + weights_size;
         std::vector<const char *> pointers;
         for (auto &n : names) pointers.push_back(n.c_str());
         for (size_t i = 0; i < input_count; i++) {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx.utils
 import pytest
-from onnx_models import save
+from onnx_models import parse, save
 
 from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main
@@ -133,6 +134,35 @@ def test_the_command_line_writes_what_it_prints(
     text = capsys.readouterr().out
     assert "DmlExecutionProvider: 1 Slice, 1 Split, 1 Concat" in text
     assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
+
+
+def weights_outside(folder: Path, count: int = 5000) -> Path:
+    """Save a model that adds large weights of its data file, and multiplies by others behind them."""
+    nodes = "{ [sum] s = Add (x, a)  [product] y = Mul (s, b) }"
+    model = parse(f"(float[{count}] x) => (float[{count}] y) {nodes}")
+    for name, first in (("a", 1), ("b", 7)):
+        array = np.arange(first, first + count, dtype=np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    return folder / "m.onnx"
+
+
+def test_weights_are_read_from_their_file(directml: device.Device, tmp_path: Path) -> None:
+    path = weights_outside(tmp_path)
+    run = run_model(path, against=True, inputs={"x": np.arange(5000, dtype=np.float32)})
+    assert run.is_clean, run.findings
+    assert run.arrays["y"][:3].tolist() == [7, 24, 45]
+    assert [node.op_type for node in run.nodes] == ["Add", "Mul"]
+
+
+def test_weights_that_cannot_be_read_are_named(directml: device.Device, tmp_path: Path) -> None:
+    path = weights_outside(tmp_path)
+    os.truncate(tmp_path / "m.bin", 30000)
+    with pytest.raises(device.DeviceError, match=r"m\.bin' ends before byte 4\d{4}"):
+        run_model(path)
+    (tmp_path / "m.bin").unlink()
+    with pytest.raises(device.DeviceError, match=r"m\.bin' cannot be read \(No such file"):
+        run_model(path)
 
 
 def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

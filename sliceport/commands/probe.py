@@ -1,0 +1,52 @@
+"""`probe`: a folder that finds the node that a device elsewhere computes wrongly."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from sliceport.commands.command import Command
+from sliceport.commands.options import add_inputs, parse_open_shapes, run_options
+from sliceport.commands.outcome import Options, Outcome
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--against", metavar="ENGINE", help="the engine of what is expected; see diff --help")
+    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
+    help_ = "replace all names, or names and weights; weights are random then, of like distribution"
+    command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    options.input_shapes, size = parse_open_shapes(options.input_shapes)
+    chosen = {"against": options.against, "open_sizes": size, "anonymise": options.anonymise}
+    return chosen | run_options(options)
+
+
+def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
+    from sliceport.diffing.probe_folder import MARK, probe
+
+    assert output is not None
+    written = probe(model, output, **options, overwrite=overwrite)
+    return Outcome(
+        is_clean=True,
+        summary=lambda: written.text,
+        to_json=written.to_json,
+        text=lambda *_: f"{written.text}\ncopy {output} to the device and run probe.py there; see its --help",
+        list_findings=list,
+        output=output / MARK,
+    )
+
+
+COMMAND = Command(
+    name="probe",
+    help="write a folder that finds the node that a device elsewhere computes wrongly",
+    add_options=_add_options,
+    read_options=_read_options,
+    run=_run,
+    writes="always",
+    output="the folder to write",
+    name_output=lambda *_: "probe",
+    modules=("sliceport.diffing.probe_folder",),
+)

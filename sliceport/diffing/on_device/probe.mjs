@@ -1,0 +1,109 @@
+// Runs the models in this folder on onnxruntime-node or onnxruntime-web, as probe.py does.
+//   node probe.mjs onnxruntime-node cpu       writes results.json
+//   in a page:  import * as ort from "…/ort.webgpu.mjs"; import { probe } from "./probe.mjs";
+//               const results = await probe(ort, "onnxruntime-web", "webgpu");
+const isNode = typeof process !== "undefined" && !!process.versions?.node;
+const ELEMENTS = {
+  "<f4": ["float32", Float32Array], "<f8": ["float64", Float64Array], "<f2": ["float16", Uint16Array],
+  "<i8": ["int64", BigInt64Array], "<u8": ["uint64", BigUint64Array], "<i4": ["int32", Int32Array],
+  "<u4": ["uint32", Uint32Array], "<i2": ["int16", Int16Array], "<u2": ["uint16", Uint16Array],
+  "|i1": ["int8", Int8Array], "|u1": ["uint8", Uint8Array], "|b1": ["bool", Uint8Array],
+};
+
+async function read(name) {
+  const url = new URL(name, import.meta.url);
+  if (!isNode) return new Uint8Array(await (await fetch(url)).arrayBuffer());
+  return new Uint8Array(await (await import("node:fs/promises")).readFile(url));
+}
+
+async function load(name) {
+  const bytes = await read(name);
+  const end = bytes[6] > 1 ? 12 + new DataView(bytes.buffer).getUint32(8, true) : 10 + bytes[8] + 256 * bytes[9];
+  const header = new TextDecoder().decode(bytes.subarray(10, end));
+  const [type, List] = ELEMENTS[header.match(/'descr': '([^']*)'/)[1]];
+  const dims = header.match(/'shape': \(([^)]*)\)/)[1].split(",").filter((s) => s.trim()).map(Number);
+  return { type, dims, data: new List(bytes.slice(end).buffer) };
+}
+
+function toNumber(value, type) {
+  if (type !== "float16") return Number(value);
+  const exponent = (value >> 10) & 31, fraction = value & 1023;
+  const size = exponent === 31 ? (fraction ? NaN : Infinity)
+    : exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : fraction * 2 ** -24;
+  return value >> 15 ? -size : size;
+}
+
+const bitsOf = (data) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+function measure(got, expected) {
+  const { type, dims } = expected;
+  if (got.type !== type) return { kind: "type", detail: `its type is ${got.type} for ${type}` };
+  if (String(got.dims) !== String(dims)) return { kind: "shape", detail: `its shape is (${got.dims}) for (${dims})` };
+  const right = expected.data, size = right.length, width = right.BYTES_PER_ELEMENT;
+  const [a, b] = [bitsOf(got.data), bitsOf(right)];
+  const data = new right.constructor(a.slice().buffer); // onnxruntime-web may return Float16Array
+  const result = { element: type, shape: dims, unequal: 0, nan: 0, infinity: 0, absolute: 0, largest: 0 };
+  let at = -1, rank = 0;
+  for (let i = 0; i < size; i++) {
+    const x = toNumber(data[i], type), y = toNumber(right[i], type);
+    if (Number.isFinite(y)) result.largest = Math.max(result.largest, Math.abs(y));
+    let isEqual = true;
+    for (let k = i * width; k < (i + 1) * width; k++) isEqual &&= a[k] === b[k];
+    if (isEqual) continue;
+    result.unequal++;
+    const isNan = Number.isNaN(x) !== Number.isNaN(y), isFinite = Number.isFinite(x) && Number.isFinite(y);
+    const error = isFinite ? Math.abs(x - y) : 0, isInfinite = !isFinite && !isNan && x !== y && !Number.isNaN(x);
+    result.nan += isNan; result.infinity += isInfinite;
+    result.absolute = Math.max(result.absolute, error);
+    const weight = isNan ? 3 : isInfinite ? 2 : error / (1 + error);
+    if (at < 0 || weight > rank) [at, rank] = [i, weight];
+  }
+  if (at < 0) return { element: type, shape: dims, unequal: 0 };
+  const index = [];
+  for (let k = dims.length - 1, rest = at; k >= 0; rest = Math.floor(rest / dims[k--])) index.unshift(rest % dims[k]);
+  return { ...result, at: index, got: String(toNumber(data[at], type)), expected: String(toNumber(right[at], type)) };
+}
+
+async function runCut(ort, provider, { model, inputs, outputs, weights }) {
+  try {
+    const options = { executionProviders: [provider] };
+    if (weights && !ort.isNode) options.externalData = [{ path: weights, data: await read(weights) }];
+    const place = ort.isNode ? (await import("node:url")).fileURLToPath(new URL(model, import.meta.url)) : await read(model);
+    const session = await ort.InferenceSession.create(place, options);
+    const tensors = (await Promise.all(inputs.map(load))).map(({ type, data, dims }) => new ort.Tensor(type, data, dims));
+    const got = await session.run(Object.fromEntries(session.inputNames.map((name, i) => [name, tensors[i]])));
+    const expected = await Promise.all(outputs.map(load));
+    return { outputs: session.outputNames.map((name, i) => measure(got[name], expected[i])) };
+  } catch (error) {
+    return { kind: "error", detail: String(error).replace(/\s+/g, " ").slice(0, 400) };
+  }
+}
+
+export async function probe(ort, runtime, provider, runApart = null, only = null) {
+  const lines = new TextDecoder().decode(await read("probe.txt")).split("\n");
+  const state = JSON.parse(lines.find((line) => line.startsWith("state ")).slice(6));
+  const weights = lines.some((line) => line.endsWith(" weights.bin")) ? "weights.bin" : null;
+  const place = isNode ? `${process.platform} ${process.arch}` : navigator.userAgent;
+  const results = { state, device: { runtime, version: ort.env?.versions?.common ?? "", place: provider, platform: place }, cuts: {} };
+  for (const line of lines.filter((each) => each.startsWith("cut "))) {
+    const [model, inputs, outputs] = line.slice(4).split(/ in| out/).map((part, i) => (i ? part.trim().split(" ").filter(Boolean) : part));
+    if (only && model !== only) continue;
+    results.cuts[model] = runApart ? runApart(model) : await runCut(ort, provider, { model, inputs, outputs, weights });
+  }
+  return results;
+}
+
+if (isNode && process.argv[1]?.endsWith("probe.mjs")) {
+  const [runtime = "onnxruntime-node", provider = runtime === "onnxruntime-web" ? "wasm" : "cpu", cut] = process.argv.slice(2);
+  const { spawnSync } = await import("node:child_process");
+  const { createRequire } = await import("node:module");
+  const ort = { ...createRequire(`${process.cwd()}/`)(runtime), isNode: runtime === "onnxruntime-node" };
+  const runApart = (model) => {
+    const done = spawnSync(process.execPath, [process.argv[1], runtime, provider, model], { encoding: "utf8", maxBuffer: 2 ** 28 });
+    const text = done.stdout.split("sliceport-result ")[1];
+    return text ? JSON.parse(text) : { kind: "crash", detail: `its process ended with ${done.status ?? done.signal}` };
+  };
+  const results = await probe(ort, runtime, provider, cut ? null : runApart, cut);
+  if (cut) console.log(`\nsliceport-result ${JSON.stringify(results.cuts[cut])}`);
+  else (await import("node:fs")).writeFileSync(new URL("results.json", import.meta.url), JSON.stringify(results, null, 1));
+}

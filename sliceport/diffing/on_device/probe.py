@@ -1,0 +1,119 @@
+"""Run the models in this folder on a device, and write measures of their outputs to results.json."""
+
+import argparse
+import hashlib
+import importlib
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE, MARK = Path(__file__).resolve().parent, "sliceport-result "
+np.seterr(all="ignore")
+
+
+def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
+    """Return the outputs of a model on a provider of onnxruntime, or of a module with the same functions."""
+    runtime = importlib.import_module(options.runtime)
+    session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
+    if options.provider not in session.get_providers():  # onnxruntime falls back to its CPU provider
+        raise ImportError(f"{options.provider} did not start")
+    return list(session.run(None, dict(zip([each.name for each in session.get_inputs()], arrays, strict=True))))
+
+
+def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
+    """Return the outputs of a model on a device of OpenVINO."""
+    core = importlib.import_module("openvino").Core()
+    outputs = core.compile_model(str(model), options.device, dict(options.option))(arrays)
+    return [np.array(outputs[i]) for i in range(len(outputs))]
+
+
+def measure(got: Any, expected: Any) -> dict[str, Any]:
+    """Return the measures of the difference between an output and the expected one."""
+    for kind, a, b in (("type", got.dtype, expected.dtype), ("shape", got.shape, expected.shape)):
+        if a != b:
+            return {"kind": kind, "detail": f"its {kind} is {a} for {b}"}
+    a, b = (np.ascontiguousarray(each).reshape(-1) for each in (got, expected))
+    unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
+    measures = {"element": got.dtype.name, "shape": list(got.shape), "unequal": int(unequal.sum())}
+    if not unequal.any():
+        return measures
+    wide, right = a.astype(np.float64), b.astype(np.float64)
+    nan = np.isnan(wide) != np.isnan(right)
+    infinity = (np.isinf(wide) | np.isinf(right)) & (wide != right) & ~nan
+    error = np.where(np.isfinite(wide) & np.isfinite(right), np.abs(wide - right), 0)
+    at = int(np.argmax(next(each for each in (nan, infinity, error, unequal) if each.any())))
+    numbers = {"nan": nan.sum(), "infinity": infinity.sum(), "absolute": error.max()}
+    numbers["largest"] = np.abs(right[np.isfinite(right)]).max(initial=0)
+    measures |= {name: float(number) for name, number in numbers.items()}
+    index, texts = list(map(int, np.unravel_index(at, got.shape))), {"got": str(a[at]), "expected": str(b[at])}
+    return {**measures, "at": index, **texts}
+
+
+def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the measures of all outputs of a cut model, or the failure of its run."""
+    try:
+        arrays, expected = ([np.load(HERE / file) for file in cut[kind]] for kind in ("in", "out"))
+        run = {"openvino": run_openvino}.get(options.runtime, run_onnxruntime)
+        outputs = zip(run(HERE / cut["model"], arrays, options), expected, strict=True)
+        version = str(getattr(sys.modules[options.runtime], "__version__", ""))
+        return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
+    except Exception as error:  # a runtime may raise anything
+        kind = {MemoryError: "memory", ImportError: "absent", ModuleNotFoundError: "absent"}.get(type(error), "error")
+        return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
+
+
+def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
+    """Return the result of a cut that a process of its own runs, so that a crash is a result, too."""
+    words = [sys.executable, __file__, *sys.argv[1:], "--cut", cut["model"]]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=options.timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return {"kind": "crash", "detail": f"it did not end within {options.timeout:g} s"}
+    crash = json.dumps({"kind": "crash", "detail": f"its process ended with {done.returncode}"})
+    return json.loads([crash, *done.stdout.decode("utf-8", "replace").split(MARK)[1:]][-1])
+
+
+def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
+    """Return the state, the cuts, and the digests of files in probe.txt."""
+    lines = [line.split(" ", 1) for line in (HERE / "probe.txt").read_text(encoding="utf-8").splitlines()]
+    state, *digests = [rest for kind, rest in lines if kind in ("state", "sha256")]
+    cuts = [rest.replace(" out", " in").split(" in") for kind, rest in lines if kind == "cut"]  # MODEL in ... out ...
+    return json.loads(state), {m: {"model": m, "in": i.split(), "out": o.split()} for m, i, o in cuts}, digests
+
+
+def main() -> None:
+    """Run all cuts, and write the results after each one, so that an interrupted run leaves those that it has."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
+    parser.add_argument("--provider", default="CPUExecutionProvider", help="of onnxruntime")
+    parser.add_argument("--device", default="CPU", help="of OpenVINO")
+    parser.add_argument("--option", type=lambda text: text.partition("=")[::2], action="append", default=[])
+    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for one model; default 600 seconds")
+    parser.add_argument("--cut", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    state, cuts, digests = read_probe()
+    if options.cut:
+        print(f"\n{MARK}{json.dumps(run_cut(cuts[options.cut], options))}", flush=True)
+        return
+    for digest, name in map(str.split, digests):
+        if not (HERE / name).is_file() or hashlib.sha256((HERE / name).read_bytes()).hexdigest() != digest:
+            sys.exit(f"probe.py: {name} is missing or was changed; copy the folder again.")
+    device = {"runtime": options.runtime, "version": "", "platform": platform.platform()}
+    device["place"] = options.device if options.runtime == "openvino" else options.provider
+    results: dict[str, Any] = {"state": state, "device": device, "cuts": {}}
+    for name, cut in cuts.items():
+        result = results["cuts"][name] = run_apart(cut, options)
+        if result.get("kind") == "absent":
+            sys.exit(f"probe.py: {result['detail']}.")
+        device["version"] = result.pop("version", device["version"])
+        print(name, result.get("kind", "ran"), flush=True)
+        (HERE / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The models, shapes and engines of a `diff`, from its arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sliceport.diffing.graph import Diffable, Graph
+from sliceport.diffing.side import Side, read_side
+from sliceport.errors import UsageError
+from sliceport.formats import DeclaresShapes, InputShapes, format_of
+from sliceport.open_shapes import choose_sizes
+from sliceport.wording import example_shapes, spell
+
+DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
+"""The engine that computes expected outputs by the format of the model."""
+
+
+def choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
+    """Return shapes for the inputs with open shapes that are not in `given`.
+
+    Args:
+        model: The model.
+        given: Shapes from the caller, by input.
+        size: The size of all open axes, `primes` for distinct ones, or None to choose none.
+
+    Raises:
+        UsageError: A shape is missing.
+    """
+    format_ = format_of(model)
+    declared = format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
+    open_shapes = {
+        name: None if shape is None else [dim if isinstance(dim, int | str) else None for dim in shape]
+        for name, shape in declared.items()
+        if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
+    }
+    if isinstance(size, int):
+        return {
+            name: tuple(dim if isinstance(dim, int) else size for dim in shape or ())
+            for name, shape in open_shapes.items()
+        }
+    chosen = choose_sizes(declared, given) if size is not None else {}
+    missing = {name: shape for name, shape in open_shapes.items() if name not in chosen}
+    if missing:
+        auto = spell("open_sizes='primes'", "--input-shapes auto")
+        raise UsageError(
+            f"{', '.join(map(repr, missing))} leave{'s' * (len(missing) == 1)} sizes open: give {auto}, which chooses "
+            f"them, or {example_shapes(missing)} (an example)."
+        )
+    return chosen
+
+
+def open_graph(model: Any) -> Graph:
+    """Read a model as a graph.
+
+    Raises:
+        UsageError: No format takes the file, or `diff` cannot cut models of its format.
+        ModelError: The model cannot be read.
+    """
+    format_ = format_of(model)
+    if not isinstance(format_, Diffable):
+        raise UsageError(f"models of {format_.title} cannot be compared by diff.")
+    return format_.open_graph(model)
+
+
+def read_engines(
+    first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
+) -> tuple[Side, Side]:
+    """Return the engines `on` and `against`; see `diff` for their defaults."""
+    option, is_pair = spell("on", "--on"), first is not second
+    if on is None and not is_pair:
+        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
+        example = spell(f'on="{engine}"', f"--on {engine}")
+        raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
+    if against is None or is_recorded:
+        share_engine = is_pair and on is not None and first.format == second.format
+        against = on if share_engine else DEFAULT_AGAINST.get(second.format, "")
+    sides = (
+        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
+        read_side(against or "", second.format, spell("against", "--against")),
+    )
+    if not is_pair and not is_recorded and str(sides[0]) == str(sides[1]):
+        raise UsageError(f"there is nothing to compare: both engines are {str(sides[0])!r}.")
+    return sides
+
+
+def match_names(first: Graph, second: Graph) -> dict[str, str]:
+    """Map each input and output of the second model to a name of the first model.
+
+    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
+    likewise. The first model may have more inputs.
+
+    Raises:
+        UsageError: The models have different inputs, or different numbers of outputs.
+    """
+    names: dict[str, str] = {}
+    for kind, first_names, second_names in (
+        ("inputs", first.inputs, second.inputs),
+        ("outputs", first.outputs, second.outputs),
+    ):
+        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
+            raise UsageError(
+                f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
+            )
+        has_same = set(second_names) <= set(first_names)
+        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
+    return names

@@ -1,0 +1,229 @@
+"""The host program of Windows: DirectML and onnxruntime's DirectML provider behind a pipe.
+
+    python -m sliceport.directml.device.windows_host FOLDER
+
+It answers the requests of `host/host.cpp` in the same frames. A process of its own keeps errors of drivers, which end
+it, from the caller's process. FOLDER has DirectML.dll; the provider is of the installed onnxruntime.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from sliceport.directml.device import protocol
+from sliceport.directml.device.arrays import dtype_of
+from sliceport.directml.device.client import WEIGHTS
+from sliceport.directml.device.direct3d import Direct3DDevice
+from sliceport.directml.device.errors import CallFailed
+from sliceport.directml.device.windows import ADAPTER
+from sliceport.directml.feature_levels import FeatureLevel
+
+_E_INVALIDARG, _E_NOTIMPL, _E_FAIL, _E_OUTOFMEMORY = 0x80070057, 0x80004001, 0x80004005, 0x8007000E
+_PROVIDER = "DmlExecutionProvider"
+_KERNEL = "_kernel_time"
+"""End of the names of a profile's events for nodes."""
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+class Host:
+    """The device and the answers to requests, one method each.
+
+    Args:
+        folder: The folder of DirectML.dll.
+        adapter: The number of the adapter, in the order of DXGI.
+    """
+
+    def __init__(self, folder: Path, adapter: int) -> None:
+        self._folder = folder
+        self._adapter = adapter
+        self._answers: dict[str, Callable[[dict[str, Any], bytes], Answer]] = {
+            "facts": self._facts,
+            "create": self._create,
+            "run": self._run,
+            "onnx": self._run_onnx,
+        }
+
+    @cached_property
+    def _device(self) -> Direct3DDevice:
+        return Direct3DDevice(self._folder, self._adapter)
+
+    def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
+        """Return the header and the payload of the answer; a failed call is an answer, too."""
+        try:
+            return self._answers[request["do"]](request, payload)
+        except CallFailed as error:
+            # A failed run leaves its commands recorded, and maybe a lost device, so the next run creates another one.
+            if error.call != "CreateOperator":
+                self.__dict__.pop("_device", None)
+            return _describe_failure(error.call, error.hresult, error.message), b""
+        except MemoryError:
+            return _describe_failure("new", _E_OUTOFMEMORY, "out of memory"), b""
+        except (KeyError, ValueError, OSError) as error:
+            return _describe_failure("request", _E_INVALIDARG, str(error)), b""
+
+    def _facts(self, _: dict[str, Any], __: bytes) -> Answer:
+        facts = {
+            "adapter": self._device.adapter,
+            "shader_model": self._device.shader_model(),
+            "feature_level": str(FeatureLevel(self._device.feature_level())),
+            "onnxruntime": _version_of_provider(),
+        }
+        return facts, b""
+
+    def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
+        memory, address = _relocate(request["operator"], payload)
+        self._device.new_operator(address)
+        del memory
+        return {}, b""
+
+    def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
+        size = request["operator"]["size"]
+        sizes = [request["input"], *request["outputs"]]
+        if any(each <= 0 or each % 4 for each in sizes) or sum(sizes) != len(payload) - size:
+            raise ValueError("the payload is not as long as the buffers, or a size is not a multiple of 4")
+        memory, address = _relocate(request["operator"], payload)
+        result = self._device.run(payload[:size], address, payload[size:], sizes, request["offset"])
+        del memory
+        return {}, result
+
+    def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
+        import onnxruntime as ort
+
+        _version_of_provider()
+        options = _session_options(ort, request)
+        model_size = request["model_size"]
+        inputs_start = model_size + request.get("weights_size", 0)
+        weights = payload[model_size:inputs_start]
+        try:
+            if weights:
+                options.add_external_initializers_from_files_in_memory([WEIGHTS], [weights], [len(weights)])
+            provider = (_PROVIDER, {"device_id": str(self._adapter)})
+            session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
+            session.disable_fallback()
+            if _PROVIDER not in session.get_providers():  # it takes the CPU without an error
+                raise CallFailed(
+                    "CreateSession", _E_FAIL, f"the DirectML provider does not start on adapter {self._adapter}"
+                )
+            feeds, buffers = _make_feeds(ort, request["inputs"], payload[inputs_start:])
+            results = session.run_with_ort_values(request["outputs"], feeds)
+            del buffers
+        except CallFailed:
+            raise
+        except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
+            raise CallFailed("Run", _E_FAIL, str(error)) from None
+        header: dict[str, Any] = {"nodes": _read_profile(Path(session.end_profiling()))} if request.get("trace") else {}
+        header["outputs"] = [
+            {"shape": list(each.shape()), "element": each.element_type(), "size": each.tensor_size_in_bytes()}
+            for each in results
+        ]
+        data = [ctypes.string_at(each.data_ptr(), size) for each in results if (size := each.tensor_size_in_bytes())]
+        return header, b"".join(data)
+
+
+def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[Any, int]:
+    """Copy an operator's structs, and return the copy and the address of its DML_OPERATOR_DESC."""
+    memory = ctypes.create_string_buffer(payload[: image["size"]], image["size"])
+    base = ctypes.addressof(memory)
+    for position in image["pointers"]:
+        ctypes.c_uint64.from_buffer(memory, position).value += base
+    return memory, base + image["desc"]
+
+
+def _version_of_provider() -> str:
+    """Return the version of the installed onnxruntime.
+
+    Raises:
+        CallFailed: onnxruntime is not installed, or lacks the DirectML provider.
+    """
+    try:
+        import onnxruntime as ort
+    except ImportError as error:
+        raise CallFailed("import onnxruntime", _E_NOTIMPL, f"{error}; run: pip install onnxruntime-directml") from None
+    if _PROVIDER not in ort.get_available_providers():
+        reason = "the installed onnxruntime has no DirectML provider; run: pip install onnxruntime-directml"
+        raise CallFailed("get_available_providers", _E_NOTIMPL, reason)
+    return str(ort.__version__)
+
+
+def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
+    options = ort.SessionOptions()
+    options.enable_mem_pattern = False
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not request.get("fallback", False):
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    if not request.get("fusion", True):
+        options.add_session_config_entry("ep.dml.disable_graph_fusion", "1")
+    if request.get("trace", False):
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(tempfile.gettempdir(), f"sliceport{os.getpid()}"))
+    return options
+
+
+def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[dict[str, Any], list[Any]]:
+    """Return the inputs by name, and the arrays whose memory onnxruntime reads."""
+    feeds, buffers, end = {}, [], 0
+    for each in inputs:
+        width = dtype_of(each["element"]).itemsize
+        memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
+        memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
+        end += each["size"]
+        array = memory.view(f"V{width}").reshape(each["shape"])
+        buffers.append(array)
+        feeds[each["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, each["element"])
+    return feeds, buffers
+
+
+def _read_profile(path: Path) -> list[dict[str, str]]:
+    """Return name, operator and provider of each node that ran, and remove the profile."""
+    events = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    return [
+        {
+            "name": event["name"].removesuffix(_KERNEL),
+            "op_type": event["args"].get("op_name", ""),
+            "provider": event["args"].get("provider", ""),
+        }
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith(_KERNEL)
+    ]
+
+
+def _describe_failure(call: str, hresult: int, message: str) -> dict[str, Any]:
+    return {"error": {"call": call, "hresult": f"0x{hresult:08x}", "message": message}}
+
+
+def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until the pipe is closed."""
+    while len(prefix := requests.read(protocol.PREFIX.size)) == protocol.PREFIX.size:
+        header_size, payload_size = protocol.PREFIX.unpack(prefix)
+        if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
+            sys.exit(3)  # not a frame of the client
+        request = protocol.decode_header(requests.read(header_size))
+        header, payload = host.answer(request, requests.read(payload_size))
+        answers.write(protocol.encode_head(header, len(payload)))
+        answers.write(payload)
+        answers.flush()
+
+
+def main() -> None:
+    """Serve the pipe; stdout becomes stderr, so that no library writes into a frame."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    host = Host(Path(sys.argv[1]), int(os.environ.get(ADAPTER, "0")))
+    serve(host, sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,374 @@
+"""Probes find what devices compute wrongly: 40 devices that lie, and what their users do wrong.
+
+`LYING_DEVICES=40 pytest tests/sliceport/diffing/test_probe.py` runs all of them; by default a sample runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from lying_runtime import KINDS
+
+from sliceport.cli.main import main
+from sliceport.diffing.probe_folder import probe
+from sliceport.diffing.probe_results import Reading, read_results
+from sliceport.errors import UsageError
+
+COUNT = int(os.environ.get("LYING_DEVICES", "8"))
+SIZES = (3, 7, 16, 17, 40, 90, 150, 257, 300, 500)
+ROWS = 5
+
+
+def outputs(proto: onnx.ModelProto) -> list[str]:
+    return [name for node in proto.graph.node for name in node.output]
+
+
+def random_model(count: int, seed: int, element: int = onnx.TensorProto.FLOAT) -> onnx.ModelProto:
+    """Return a model of so many nodes with one output, in which an error of one node stays visible."""
+    chance, drawn = random.Random(seed), np.random.default_rng(seed)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    weights = {
+        "bias": drawn.standard_normal((1, 8)),
+        "turn": np.linalg.qr(drawn.standard_normal((8, 8)))[0],
+        "scale": drawn.uniform(0.9, 1.1, (1, 8)),
+        "half": np.array(0.5),
+    }
+    values, nodes, i = ["x"], [], 0
+    while i < count:
+        a = values[-1]
+        options = [
+            ("Sub", [a, "bias"]),
+            ("Add", [a, "bias"]),
+            ("MatMul", [a, "turn"]),
+            ("Identity", [a]),
+            ("Mul", [a, "scale"]),
+        ]
+        if i + 2 <= count and len(values) > 4:
+            options.append(("skip", [a, chance.choice(values[-5:-1])]))
+        kind, reads = chance.choice(options)
+        for op, names in [("Add", reads), ("Mul", [f"v{i}", "half"])] if kind == "skip" else [(kind, reads)]:
+            nodes.append(onnx.helper.make_node(op, names, [f"v{i}"], name=f"{op.lower()}_{i}"))
+            i += 1
+        values.append(f"v{i - 1}")
+    graph = onnx.helper.make_graph(
+        nodes,
+        "random",
+        [onnx.helper.make_tensor_value_info("x", element, ["rows", 8])],
+        [onnx.helper.make_tensor_value_info(values[-1], element, None)],
+        [onnx.numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+
+
+def load_program(folder: Path) -> Any:
+    """Return probe.py in a folder as a module."""
+    spec = importlib.util.spec_from_file_location("probe_on_device", folder / "probe.py")
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
+
+
+def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
+    """Run a probe in this process, and return its results."""
+    program = load_program(folder)
+    options = argparse.Namespace(runtime=runtime, provider="P", device="CPU", option=[])
+    state, cuts, _ = program.read_probe()
+    device = {"runtime": runtime, "version": "1", "place": "P", "platform": "here"}
+    results = {"state": state, "device": device, "cuts": {n: program.run_cut(cut, options) for n, cut in cuts.items()}}
+    file = folder / "results.json"
+    file.write_text(json.dumps(results))
+    return file
+
+
+def search(model: Path, folder: Path, **options: Any) -> tuple[Reading, int]:
+    """Run all rounds, and return the last reading and the number of rounds."""
+    probe(model, folder / "1", **options)
+    for count in range(1, 20):
+        reading = read_results(model, run_here(folder / str(count)))
+        if reading.next_state is None:
+            return reading, count
+        reading.write_next(folder / str(count + 1))
+    raise AssertionError("the search does not end")
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_lying_device_is_found(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, count = KINDS[number % 4], SIZES[number * 7 % len(SIZES)]
+    element = onnx.TensorProto.FLOAT16 if kind == "float16" else onnx.TensorProto.FLOAT
+    proto = random_model(count, number, element)
+    readers = {name: [node for node in proto.graph.node if name in node.input] for name in ("x", *outputs(proto))}
+    pairs = [
+        (node.name, before.name)
+        for before in proto.graph.node
+        for node in readers[before.output[0]]
+        if len(readers[before.output[0]]) == 1
+    ]
+    liar, before = random.Random(number).choice(pairs)
+    words = {"fused": before, "size": str(ROWS)}.get(kind, "")
+    model = tmp_path / "model.onnx"
+    onnx.save(proto, model)
+    monkeypatch.setenv("LIE", f"{kind} {liar} {words}")
+    reading, rounds = search(model, tmp_path, input_shapes={"x": (ROWS, 8)})
+    part = reading.report.part
+    assert part is not None, reading.report.sentences
+    assert part.case.culprit.name == liar
+    assert part.case.is_fusion == (kind == "fused")
+    assert len(part.case.nodes) == 1 or (kind == "fused" and before in [node.name for node in part.case.nodes])
+    assert rounds <= (count - 1).bit_length() + 2
+    assert rounds <= (4 if kind == "fused" else 3)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model of 64 nodes in a file."""
+    file = tmp_path_factory.mktemp("model") / "model.onnx"
+    onnx.save(random_model(64, 1), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def right_results(model: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the results of the model on a device that does not lie."""
+    folder = tmp_path_factory.mktemp("right") / "1"
+    probe(model, folder, **SHAPES)
+    return run_here(folder).read_text()
+
+
+def node_of(model: Path, number: int) -> onnx.NodeProto:
+    node: onnx.NodeProto = onnx.load(model).graph.node[number]
+    return node
+
+
+SHAPES: dict[str, Any] = {"input_shapes": {"x": (ROWS, 8)}}
+
+
+def run_apart(folder: Path, *words: str, runtime: str = "lying_runtime", **variables: str) -> Any:
+    """Run probe.py as its user does."""
+    tests = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": tests, **variables}
+    command = [sys.executable, str(folder / "probe.py"), "--runtime", runtime, *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_command_line_finds_the_node(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(model, "model.onnx")
+    name = node_of(model, 12).name
+    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 0
+    assert "round 1: 16 models for a range of 64 nodes" in capsys.readouterr().out
+    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 2
+    assert "exists" in capsys.readouterr().err
+    for number in (1, 2):
+        done = run_apart(tmp_path / str(number), LIE=f"always {name}")
+        assert done.returncode == 0, done.stderr
+        assert main(["diff", "model.onnx", "--against", f"{number}/results.json", "-o", str(number + 1)]) == 1
+        printed = capsys.readouterr().out
+        assert ("the first node that differs is one of" in printed) == (number == 1)
+    assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in printed
+    assert (tmp_path / "3" / "issue.md").exists()
+    assert (tmp_path / "3" / "model.onnx").exists()
+
+
+def test_crash_in_one_cut_is_a_result(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(random_model(5, 1), model)
+    name = node_of(model, 3).name
+    probe(model, tmp_path / "1", **SHAPES)
+    assert run_apart(tmp_path / "1", LIE=f"crash {name}").returncode == 0
+    part = read_results(model, tmp_path / "1" / "results.json").report.part
+    assert part is not None
+    assert (part.case.culprit.name, part.case.failure.kind) == (name, "crash")
+
+
+def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = next(node.name for node in onnx.load(model).graph.node if node.op_type == "MatMul")
+    monkeypatch.setenv("LIE", f"nan {name}")
+    reading, _ = search(model, tmp_path, **SHAPES)
+    part = reading.report.part
+    assert part is not None
+    assert (part.case.culprit.name, part.case.failure.kind) == (name, "nan")
+    assert "nan for" in part.case.failure.message
+
+
+def test_size_that_does_not_lie_is_equal(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIE", f"size {node_of(model, 7).name} {ROWS + 1}")
+    reading, rounds = search(model, tmp_path, **SHAPES)
+    assert reading.report.is_equal
+    assert rounds == 1
+
+
+def test_provider_that_does_not_start_is_an_error(model: Path, tmp_path: Path) -> None:
+    probe(model, tmp_path / "1", **SHAPES)
+    done = run_apart(tmp_path / "1", "--provider", "AbsentProvider")
+    assert done.stderr == "probe.py: ImportError: AbsentProvider did not start.\n"
+    done = run_apart(tmp_path / "1", runtime="absent_runtime")
+    assert "No module named 'absent_runtime'" in done.stderr
+    assert not (tmp_path / "1" / "results.json").exists()
+
+
+def test_changed_file_is_an_error(model: Path, tmp_path: Path) -> None:
+    probe(model, tmp_path / "1", **SHAPES)
+    (tmp_path / "1" / "0.npy").unlink()
+    assert run_apart(tmp_path / "1").stderr == "probe.py: 0.npy is missing or was changed; copy the folder again.\n"
+
+
+def test_results_of_another_model_are_refused(right_results: str, tmp_path: Path) -> None:
+    results, other = tmp_path / "results.json", tmp_path / "other.onnx"
+    results.write_text(right_results)
+    onnx.save(random_model(64, 2), other)
+    with pytest.raises(UsageError, match="are of another model"):
+        read_results(other, results)
+
+
+def damage(file: Path, change: Callable[[Any], object]) -> Path:
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["state"].update(version=0), "of a probe of another version"),
+        (lambda data: data["state"].update(cuts=3), "the results are damaged"),
+        (lambda data: data["state"].update(high=10**6), "the results are damaged"),
+        (lambda data: data["state"].update(inputs="?"), "of other inputs"),
+        (lambda data: data["state"]["cuts"]["00.onnx"].update(outputs=[[99, 0]]), "the results are damaged"),
+        (lambda data: data["cuts"]["00.onnx"].update(outputs=[{}]), "the results are damaged"),
+        (lambda data: data["cuts"]["00.onnx"].update(outputs=[]), "the results are damaged"),
+        (lambda data: data["cuts"].update(x={}), "mixes the results of two probes"),
+        (lambda data: data.pop("state"), "does not hold the results of a probe"),
+        (lambda data: data["device"].clear(), "the results are damaged"),
+        (lambda data: data["cuts"].pop("15.onnx"), "1 of 16 models have no result"),
+    ],
+)
+def test_damaged_results_are_refused(
+    model: Path, right_results: str, tmp_path: Path, change: Any, message: str
+) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(right_results)
+    damage(file, change)
+    with pytest.raises(UsageError, match=message):
+        read_results(model, file)
+
+
+def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = node_of(model, 12).name
+    monkeypatch.setenv("LIE", f"always {name}")
+    probe(model, tmp_path / "1", **SHAPES)
+    file = damage(run_here(tmp_path / "1"), lambda data: [data["cuts"].pop(f"{i:02}.onnx") for i in range(5, 12)])
+    reading = read_results(model, file)
+    assert "7 models of this probe did not run" in reading.report.sentences
+    assert reading.next_state is not None
+    assert reading.next_state.low <= 12 < reading.next_state.high
+    reading.write_next(tmp_path / "2")
+    reading = read_results(model, run_here(tmp_path / "2"))
+    part = reading.report.part
+    assert part is not None
+    assert part.case.culprit.name == name
+
+
+def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(right_results[:-9])
+    with pytest.raises(UsageError, match="is not complete JSON; run probe.py again"):
+        read_results(model, file)
+
+
+@pytest.mark.parametrize("word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto"])
+def test_options_without_effect_are_refused(
+    model: Path, tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", str(model), "--against", str(tmp_path / "results.json"), word]) == 2
+    assert f"which take no {word.partition('=')[0]}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", ["names", "weights"])
+def test_anonymous_probe_holds_no_names(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    proto = onnx.load(model)
+    probe(model, tmp_path / "1", anonymise=mode, **SHAPES)
+    weight = next(tensor for tensor in proto.graph.initializer if tensor.name == "turn")
+    contents = [file.read_bytes() for file in (tmp_path / "1").iterdir() if file.suffix not in (".py", ".mjs", ".cpp")]
+    names = [b"turn", b"bias", b"rows", *(node.name.encode() for node in proto.graph.node)]
+    assert not any(name in content for name in names for content in contents)
+    assert any(weight.raw_data in content for content in contents) == (mode == "names")
+    written = onnx.load(tmp_path / "1" / "15.onnx")
+    assert [node.op_type for node in written.graph.node] == [node.op_type for node in proto.graph.node]
+    monkeypatch.setenv("LIE", f"always {written.graph.node[12].name}")
+    reading = read_results(model, run_here(tmp_path / "1"))
+    reading.write_next(tmp_path / "2")
+    reading = read_results(model, run_here(tmp_path / "2"))
+    part = reading.report.part
+    assert part is not None
+    assert part.case.culprit.name == proto.graph.node[12].name
+
+
+def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"w{i}" for i in range(40)]
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x" if i == 0 else f"v{i - 1}", f"w{i}"], [f"v{i}"], name=f"matmul_{i}")
+        for i in range(40)
+    ]
+    drawn = np.random.default_rng(0)
+    weights = [np.linalg.qr(drawn.standard_normal((64, 64)))[0].astype(np.float32) for _ in names]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "chain",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 64])],
+        [onnx.helper.make_tensor_value_info("v39", onnx.TensorProto.FLOAT, [2, 64])],
+        [onnx.numpy_helper.from_array(weight, name) for weight, name in zip(weights, names, strict=True)],
+    )
+    model = tmp_path / "chain.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), model)
+    monkeypatch.setenv("LIE", "always matmul_38")
+    first = probe(model, tmp_path / "1")
+    whole = 40 * 64 * 64 * 4
+    assert whole <= first.byte_counts["weights"] <= 1.1 * whole
+    reading = read_results(model, run_here(tmp_path / "1"))
+    second = reading.write_next(tmp_path / "2")
+    assert second.byte_counts["weights"] <= whole / 2
+    assert sum(second.byte_counts.values()) < sum(first.byte_counts.values())
+    assert sum(file.stat().st_size for file in (tmp_path / "2").glob("*.bin")) == second.byte_counts["weights"]
+
+
+def test_openvino_is_a_device(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    model = tmp_path / "model.onnx"
+    onnx.save(random_model(5, 3), model)
+    probe(model, tmp_path / "1", **SHAPES)
+    done = run_apart(tmp_path / "1", "--option", "INFERENCE_PRECISION_HINT=f32", runtime="openvino")
+    assert done.returncode == 0, done.stderr
+    reading = read_results(model, tmp_path / "1" / "results.json")
+    assert reading.report.is_equal, reading.report.sentences
+    assert reading.report.on.startswith("openvino CPU 2026")
+
+
+def test_openvino_model_is_probed(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    model = Path(__file__).parents[3] / "models" / "rule_new_axis.xml"
+    probe(model, tmp_path / "1")
+    assert run_apart(tmp_path / "1", runtime="openvino").returncode == 0
+    report = read_results(model, tmp_path / "1" / "results.json").report
+    assert report.outputs
+    with pytest.raises(UsageError, match="models of the format openvino cannot be anonymised"):
+        probe(model, tmp_path / "2", anonymise="names")
