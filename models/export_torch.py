@@ -1,4 +1,4 @@
-"""How an export is made. `export_modules.py`, `export_transformers.py` and `export_networks.py` have the exports.
+"""Functions that make exports. `export_modules.py`, `export_transformers.py` and `export_networks.py` list exports.
 
 Weights are random and widths tiny: only the graphs count. The same versions of torch, transformers, onnx and onnxscript
 give the same bytes.
@@ -31,14 +31,14 @@ EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo"}
 
 @dataclass(frozen=True)
 class Export:
-    """One file: what is exported, how, and what it is there for.
+    """One file: a module, the way to export it, and the purpose of the file.
 
     Attributes:
-        module: Makes the module; its weights are seeded.
-        inputs: What it is called with.
+        module: Makes the module, whose weights are seeded.
+        inputs: The inputs to call it with.
         exporter: A key of `EXPORTERS`.
         opset: The operator set of the file.
-        purpose: What the file is there for, a short phrase.
+        purpose: The purpose of the file, a short phrase.
         open_dims: The names of dimensions that stay open, by input and axis.
         scripted: Whether the module is compiled before the TorchScript exporter sees it: loops and branches stay.
         functions: Modules that the TorchScript exporter turns into functions of the model.
@@ -98,7 +98,7 @@ def _export_dynamo(entry: Export, module: nn.Module, path: Path) -> None:
 
 
 def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """All nodes of a model, those of subgraphs and functions too."""
+    """Return all nodes of a model, those of subgraphs and functions too."""
 
     def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
@@ -111,13 +111,13 @@ def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 
 
 def slicing_counts(model: onnx.ModelProto) -> tuple[int, int]:
-    """How many Slice and Split nodes a model has."""
+    """Return the numbers of Slice and Split nodes in a model."""
     types = [node.op_type for node in nodes_of(model)]
     return types.count("Slice"), types.count("Split")
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Remove what exporters leave for debugging."""
+    """Remove the metadata that exporters add for debugging."""
     for node in nodes_of(model):
         del node.metadata_props[:]
         node.ClearField("doc_string")
@@ -201,7 +201,7 @@ def run(exports: Mapping[str, Export], script: str, *, needs_slices: bool = True
     logging.disable(logging.ERROR)
     options.out.mkdir(parents=True, exist_ok=True)
     index = options.out / "models.json"
-    known = {entry["file"]: entry for entry in json.loads(index.read_text())} if index.exists() else {}
+    entries = {entry["file"]: entry for entry in json.loads(index.read_text())} if index.exists() else {}
     failures = options.out / "not_exported.json"
     reasons = json.loads(failures.read_text()) if failures.exists() else {}
     for name in options.names or exports:
@@ -214,7 +214,7 @@ def run(exports: Mapping[str, Export], script: str, *, needs_slices: bool = True
             print(f"{name}: not exported: {reasons[name]}", file=sys.stderr, flush=True)
             continue
         del reasons[name]
-        known[path.name] = {
+        entries[path.name] = {
             "file": path.name,
             "source": script,
             "exporter": EXPORTERS[entry.exporter],
@@ -223,7 +223,7 @@ def run(exports: Mapping[str, Export], script: str, *, needs_slices: bool = True
             "purpose": entry.purpose,
         }
         print(f"{name}: {path.stat().st_size} bytes, {slices} Slice, {splits} Split", flush=True)
-        index.write_text(json.dumps([known[file] for file in sorted(known)], indent=2) + "\n")
+        index.write_text(json.dumps([entries[file] for file in sorted(entries)], indent=2) + "\n")
     if reasons:
         failures.write_text(json.dumps(reasons, indent=2, sort_keys=True) + "\n")
     else:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from export_torch import Export, run
+from networks import first, make_transformer
 from torch import nn
 
 Call = Callable[[nn.Module, torch.Tensor], torch.Tensor]
@@ -28,27 +29,14 @@ class First(nn.Module):
         return self.call(self.m, x)
 
 
-def plain(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Call an encoder."""
-    return model(x)[0]
+def transformer(kind: str, call: Call = first, **settings: Any) -> Callable[[], nn.Module]:
+    """Return a function that makes a model with random weights."""
+    return lambda: First(make_transformer(kind, **settings).eval(), call)
 
 
 def uncached(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """Call a decoder without a cache."""
     return model(x, use_cache=False)[0]
-
-
-def transformer(kind: str, call: Call = plain, **settings: Any) -> Callable[[], nn.Module]:
-    """What makes a model with random weights."""
-
-    def make() -> nn.Module:
-        import transformers
-
-        config = transformers.AutoConfig.for_model(kind, **settings)
-        config._attn_implementation = "eager"
-        return First(transformers.AutoModel.from_config(config).eval(), call)
-
-    return make
 
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 32}

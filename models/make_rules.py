@@ -48,7 +48,7 @@ RULES: dict[str, tuple[int, str, str]] = {
             q = Constant <value_ints = [0, 4]> ()
             d, e = Split <axis = 1> (x, q)
         }""",
-        "empty parts are left out of the operator; what is left of the second split is an alias",
+        "empty parts are left out of the operator; the second split is then an alias",
     ),
     "rule_glu": (
         13,
@@ -246,19 +246,19 @@ OPENVINO_RULES: dict[str, tuple[str, tuple[int, ...], str]] = {
 </net>
 """,
         (1, 0, 2, 0, 1, 1),
-        "x[1, newaxis], of which OpenVINO's CPU plugin returns memory that it never wrote: harden",
+        "x[1, newaxis], for which OpenVINO's CPU plugin returns memory that it never wrote: harden",
     ),
 }
 
 
 def make_openvino(name: str) -> tuple[bytes, bytes]:
-    """The model of a rule as OpenVINO IR: the .xml and the .bin file."""
+    """Return the model of a rule as OpenVINO IR: the .xml and the .bin file."""
     text, values, _ = OPENVINO_RULES[name]
     return text.encode(), struct.pack(f"<{len(values)}q", *values)
 
 
 def make(name: str) -> onnx.ModelProto:
-    """The model of a rule."""
+    """Return the model of a rule."""
     opset, text, _ = RULES[name]
     head = HEAD.format(opset=opset)
     if "domain:" in text:

@@ -19,7 +19,7 @@ HEAD = """| file | made by | opset | shapes | Slice / Split | bytes | what it is
 
 
 def counts(graph: onnx.GraphProto | onnx.FunctionProto) -> tuple[int, int]:
-    """How many Slice and Split nodes there are, with subgraphs."""
+    """Return the numbers of Slice and Split nodes, with those of subgraphs."""
     slices = splits = 0
     for node in graph.node:
         slices += node.op_type == "Slice"
@@ -32,7 +32,7 @@ def counts(graph: onnx.GraphProto | onnx.FunctionProto) -> tuple[int, int]:
 
 
 def row(file: str, made_by: str, opset: int, shapes: str, purpose: str) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     model = onnx.load(FOLDER / file)
     slices, splits = map(sum, zip(counts(model.graph), *map(counts, model.functions), strict=True))
     size = (FOLDER / file).stat().st_size

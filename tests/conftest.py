@@ -47,6 +47,7 @@ def pytest_collection_finish() -> None:
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
 SHARED = ROOT.parent / "shared"
+_IS_READY = directml_validate.DirectMLValidate.is_ready
 
 
 @pytest.fixture(scope="session")
@@ -82,23 +83,23 @@ def _installed_validator() -> Path | None:
 
 
 @pytest.fixture
-def validator_folder(_installed_validator: Path | None) -> Path:
-    """Return the folder of DirectML's validator. CI fails if it could be installed and is not."""
+def validator_folder(_installed_validator: Path | None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of DirectML's validator, and let it take part. CI fails if it could be installed and is not."""
     if _installed_validator is None:
         is_left_out = os.environ.get("DIRECTML") == "no"
         if os.environ.get("CI") == "true" and not is_left_out and validator.missing() is None:
             pytest.fail("DirectML's validator is not installed: run sliceport directml install --validator")
         pytest.skip("DirectML's validator is not installed: run sliceport directml install --validator")
+    monkeypatch.setattr(directml_validate.DirectMLValidate, "is_ready", _IS_READY)
     return _installed_validator
 
 
-@pytest.fixture(autouse=True)
-def _compare_the_same_everywhere(
-    request: pytest.FixtureRequest, _installed_validator: Path | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Leave the validator out of the default executors, except in tests that use it."""
-    if "validator_folder" not in request.fixturenames:
-        monkeypatch.setattr(directml_validate.DirectMLValidate, "is_ready", lambda _: False)
+@pytest.fixture(scope="session", autouse=True)
+def _compare_the_same_everywhere() -> Iterator[None]:
+    """Leave the validator out of the default executors; `validator_folder` puts it back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(directml_validate.DirectMLValidate, "is_ready", lambda _: False)
+        yield
 
 
 class Kept(device.Device):
@@ -150,8 +151,9 @@ def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "_propagate", propagate)
 
 
-@pytest.fixture(autouse=True)
-def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NO_COLOR", "COLUMNS"):
-        if name in os.environ:
-            monkeypatch.delenv(name)
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("NO_COLOR", "COLUMNS"):
+            patch.delenv(name, raising=False)
+        yield

@@ -24,8 +24,8 @@ from sliceport.wording import command_line_spelling, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = (
-    "check", "diff", "probe", "harden", "rewrite", "lower", "compare", "batch", "defects", "directml", "doctor",
-    "completion",
+    "check", "diff", "probe", "harden", "rewrite", "lower", "compare", "batch", "cases", "defects", "directml",
+    "doctor", "completion",
 )  # fmt: skip
 """The commands in the order of the help: commands on one model, and modules of this package."""
 

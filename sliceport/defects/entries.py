@@ -59,24 +59,24 @@ def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict
 
 def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
     versions = VERSIONS.get(divergence["engine"], ())
-    return Divergence(**{"versions": versions} | {key: _read_value(value) for key, value in divergence.items()})
+    return Divergence(**{"versions": versions} | {key: read_value(value) for key, value in divergence.items()})
 
 
 def _read_example(example: Mapping[str, Any], make_case: Callable[..., Case]) -> Example:
-    case = {key: _read_value(value) for key, value in example.items() if key not in ("right", "seen")}
+    case = {key: read_value(value) for key, value in example.items() if key not in ("right", "seen")}
     seen = {engine: _read_outcome(outcome) for engine, outcome in example.get("seen", {}).items()}
     return Example(make_case(**case), _read_outcome(example["right"]), seen)
 
 
-def _read_value(value: Any) -> Any:
+def read_value(value: Any) -> Any:
     """Replace lists by tuples, and names of numbers by the numbers."""
-    return tuple(map(_read_value, value)) if isinstance(value, list) else _NUMBERS.get(value, value)
+    return tuple(map(read_value, value)) if isinstance(value, list) else _NUMBERS.get(value, value)
 
 
 def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
     match outcome:
         case {"gives": outputs}:
-            return gives(*outputs, shape=_read_value(outcome.get("shape")))
+            return gives(*outputs, shape=read_value(outcome.get("shape")))
         case {"gives_range": [start, stop]}:
             return gives(range(start, stop))
         case {"fails": message}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import onnx
-from fuzz.graphs import Builder, numbers
+from fuzz.graph_builder import Builder, numbers
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 

@@ -81,10 +81,6 @@ class Direct3DDevice(OperatorFactory):
         self._d3d.call("CheckFeatureSupport", 13, 7, ctypes.addressof(model), 4)
         return f"{model.value >> 4}.{model.value & 15}"
 
-    def is_removed(self) -> bool:
-        """Return whether the device is lost, as after an error in binding."""
-        return bool(call_method(self.dml.address, 15))
-
     def run(self, key: bytes, operator: int, data: bytes, sizes: Sequence[int], offset: int) -> bytes:
         """Run an operator.
 
@@ -202,20 +198,8 @@ class Direct3DDevice(OperatorFactory):
         self._queue.call("CommandQueue::Signal", 14, self._fence.address, self._ticket)
         self._fence.call("Fence::SetEventOnCompletion", 9, self._ticket, 0)  # without an event it waits
         self._check_not_removed("ExecuteCommandLists")
-        self._reset()
-
-    def _reset(self) -> None:
         self._allocator.call("CommandAllocator::Reset", 8)
         self._list.call("CommandList::Reset", 10, self._allocator.address, 0)
-
-    def discard(self) -> None:
-        """Drop the commands that a failed request has recorded, because they name buffers that are released.
-
-        Raises:
-            CallFailed: The device is lost.
-        """
-        call_method(self._list.address, 9)
-        self._reset()
 
 
 class _Bindings:

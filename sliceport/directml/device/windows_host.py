@@ -22,6 +22,7 @@ import numpy as np
 
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import dtype_of
+from sliceport.directml.device.client import WEIGHTS
 from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.windows import ADAPTER
@@ -62,24 +63,14 @@ class Host:
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
-            self._recover()
+            # A failed run leaves its commands recorded, and maybe a lost device, so the next run creates another one.
+            if error.call != "CreateOperator":
+                self.__dict__.pop("_device", None)
             return _describe_failure(error.call, error.hresult, error.message), b""
         except MemoryError:
             return _describe_failure("new", _E_OUTOFMEMORY, "out of memory"), b""
         except (KeyError, ValueError, OSError) as error:
             return _describe_failure("request", _E_INVALIDARG, str(error)), b""
-
-    def _recover(self) -> None:
-        """Drop what a failed request has recorded; a lost device is created anew by the next request."""
-        device = self.__dict__.get("_device")
-        try:
-            if device is not None:
-                device.discard()
-        except CallFailed:
-            del self._device
-        else:
-            if device is not None and device.is_removed():
-                del self._device
 
     def _facts(self, _: dict[str, Any], __: bytes) -> Answer:
         facts = {
@@ -112,7 +103,11 @@ class Host:
         _version_of_provider()
         options = _session_options(ort, request)
         model_size = request["model_size"]
+        inputs_start = model_size + request.get("weights_size", 0)
+        weights = payload[model_size:inputs_start]
         try:
+            if weights:
+                options.add_external_initializers_from_files_in_memory([WEIGHTS], [weights], [len(weights)])
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
@@ -120,7 +115,7 @@ class Host:
                 raise CallFailed(
                     "CreateSession", _E_FAIL, f"the DirectML provider does not start on adapter {self._adapter}"
                 )
-            feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
+            feeds, buffers = _make_feeds(ort, request["inputs"], payload[inputs_start:])
             results = session.run_with_ort_values(request["outputs"], feeds)
             del buffers
         except CallFailed:
@@ -138,6 +133,8 @@ class Host:
 
 def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[Any, int]:
     """Copy an operator's structs, and return the copy and the address of its DML_OPERATOR_DESC."""
+    if image["size"] > len(payload):
+        raise ValueError("the payload is shorter than the operator")
     memory = ctypes.create_string_buffer(payload[: image["size"]], image["size"])
     base = ctypes.addressof(memory)
     for position in image["pointers"]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz import drawing
-from fuzz.graphs import Builder, numbers
+from fuzz.graph_builder import Builder, numbers
 from running import as_bytes, gathered, padded, run_call
 
 import onnx_ops

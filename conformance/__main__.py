@@ -1,0 +1,70 @@
+"""`python -m conformance run`: run engines on the cases and write the reports."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from conformance.cases import Case, make_portable, read_cases
+from conformance.engine import NAMES, Engine, load_engines
+from conformance.reports import EngineResults, write_json, write_junit, write_page
+from conformance.runner import CannotLoad, run_engine
+
+BUILD = Path("build/conformance")
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the command line and return its exit status: 1 if an engine cannot be installed or loaded."""
+    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
+    run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="run engines on the cases")
+    run.add_argument("--engines", default="all", metavar="NAMES", help=f"comma-separated, of {', '.join(NAMES)}")
+    run.add_argument("--cases", type=Path, metavar="DIR", help="a folder by sliceport cases; by default one is made")
+    run.add_argument("--portable", action="store_true", help="also run portable forms of the models")
+    run.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; 60 by default")
+    run.add_argument("--environments", type=Path, default=BUILD / "environments", metavar="DIR")
+    run.add_argument("--results", type=Path, default=BUILD / "results", metavar="DIR", help="results to go on from")
+    run.add_argument("--page", type=Path, metavar="FILE", help="also write the page, such as docs/conformance.md")
+    options = parser.parse_args(words)
+    cases = read_cases(options.cases or export_cases(BUILD / "cases"))
+    written = [case for case in cases if options.portable and case.format == "onnx"]
+    portable = [make_portable(case, options.results / "portable") for case in written]
+    reports, failures = [], 0
+    for engine in load_engines(options.engines.split(",")):
+        try:
+            reports.append(run_forms(engine, cases, portable, options))
+        except (CannotLoad, OSError, subprocess.CalledProcessError) as error:
+            print(f"{engine.title}: not run: {error}", file=sys.stderr)
+            failures += 1
+    write_json(reports, options.results / "conformance.json")
+    write_junit(reports, cases, options.results / "conformance.xml")
+    if options.page is not None:
+        write_page(reports, cases, options.page)
+    return int(failures > 0)
+
+
+def export_cases(folder: Path) -> Path:
+    """Write the cases of the sliceport that is installed, in place of earlier ones, and return their folder."""
+    command = [sys.executable, "-m", "sliceport", "cases", "--export", str(folder), "--overwrite"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def run_forms(engine: Engine, cases: list[Case], portable: list[Case], options: argparse.Namespace) -> EngineResults:
+    """Run the cases as written, and in the portable form if there are any, and print the counts."""
+    options.results.mkdir(parents=True, exist_ok=True)
+    python = engine.python(options.environments)
+    report = EngineResults(engine.name, engine.title, engine.version)
+    for form, chosen in (("written", cases), ("portable", portable)):
+        readable = [case for case in chosen if case.format in engine.formats]
+        if readable:
+            file = options.results / f"{engine.name}.{form}.jsonl"
+            report.forms[form] = run_engine(engine, readable, python, file, options.timeout)
+            counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(report.count(form).items()))
+            print(f"{engine.title} {engine.version}, {form}: {counts}", flush=True)
+    return report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

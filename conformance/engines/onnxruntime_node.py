@@ -1,0 +1,15 @@
+"""onnxruntime-node, in node."""
+
+from __future__ import annotations
+
+from conformance.engines import Run
+from conformance.javascript import open_node
+
+TITLE = "onnxruntime-node"
+REQUIREMENTS = ["numpy==2.4.6"]
+NPM = ["onnxruntime-node@1.30.0"]
+
+
+def open_engine() -> Run:
+    """Load the engine."""
+    return open_node("onnxruntime-node")

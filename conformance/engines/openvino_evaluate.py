@@ -1,0 +1,36 @@
+"""OpenVINO's Model.evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conformance.engines import Inputs, Run
+
+TITLE = "OpenVINO, Model.evaluate"
+REQUIREMENTS = ["openvino==2026.4.1", "numpy==2.4.6"]
+FORMATS = ("onnx", "openvino")
+SPILLS = True
+PRELOAD = ("openvino",)
+
+
+def open_engine() -> Run:
+    """Load the engine."""
+    import ml_dtypes
+    import numpy as np
+    import openvino
+
+    core = openvino.Core()
+
+    def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
+        network = core.read_model(model)
+        tensors = [openvino.Tensor(np.ascontiguousarray(inputs[value.any_name])) for value in network.inputs]
+        outputs = [openvino.Tensor(value.element_type, openvino.Shape([])) for value in network.outputs]
+        if not network.evaluate(outputs, tensors):
+            raise RuntimeError("Model.evaluate returns False")
+        arrays, kinds = [np.array(output.data) for output in outputs], [output.element_type for output in outputs]
+        # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
+        pairs = zip(arrays, kinds, strict=True)
+        return [array.view(ml_dtypes.bfloat16) if kind == openvino.Type.bf16 else array for array, kind in pairs]
+
+    return run

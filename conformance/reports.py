@@ -1,0 +1,132 @@
+"""The results as JSON, as JUnit's XML and as a page, without times: the same results give the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from conformance.cases import Case
+from conformance.verdicts import VERDICTS
+
+
+@dataclass(frozen=True)
+class EngineResults:
+    """The results of an engine.
+
+    Attributes:
+        name: Its name.
+        title: Its name in reports.
+        version: Its version.
+        forms: The verdict on each case by its name, for each form of the models: `written` and `portable`.
+    """
+
+    name: str
+    title: str
+    version: str
+    forms: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def count(self, form: str) -> Counter[str]:
+        """Return the number of cases by verdict."""
+        return Counter(one["verdict"] for one in self.forms.get(form, {}).values())
+
+
+def write_json(engines: Sequence[EngineResults], file: Path) -> None:
+    """Write all verdicts."""
+    report = {
+        "schema_version": 1,
+        "engines": [
+            {"name": one.name, "version": one.version, "counts": {form: dict(one.count(form)) for form in one.forms}}
+            | {"forms": {form: {name: _without_key(verdict) for name, verdict in verdicts.items()}
+                         for form, verdicts in one.forms.items()}}
+            for one in engines
+        ],
+    }  # fmt: skip
+    file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _without_key(verdict: dict[str, str]) -> dict[str, str]:
+    return {name: verdict[name] for name in ("verdict", "detail")}
+
+
+def write_junit(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
+    """Write a suite of tests for each engine and form: `wrong` and `other` are failures, and the others errors."""
+    rules = {case.name: case.rule for case in cases}
+    root = ElementTree.Element("testsuites")
+    for engine in engines:
+        for form, verdicts in engine.forms.items():
+            counts = engine.count(form)
+            totals = {"tests": len(verdicts), "failures": counts["wrong"] + counts["other"],
+                      "errors": counts["refused"] + counts["dies"]}  # fmt: skip
+            name = f"{engine.name} {engine.version} {form}"
+            suite = ElementTree.SubElement(root, "testsuite", {"name": name} | {k: str(n) for k, n in totals.items()})
+            for name, verdict in verdicts.items():
+                test = ElementTree.SubElement(suite, "testcase", {"classname": rules[name], "name": name})
+                if verdict["verdict"] != "equal":
+                    kind = "failure" if verdict["verdict"] in ("wrong", "other") else "error"
+                    message = _printable(verdict["detail"])
+                    ElementTree.SubElement(test, kind, {"type": verdict["verdict"], "message": message})
+    ElementTree.indent(root)
+    ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
+    """Write the page: a table of engines, and for each engine its rules with a failure."""
+    lines = [
+        "# Conformance", "",
+        f"`python -m conformance run --engines all --portable` ran the {len(cases)} [cases](cli.md#cases) on",
+        f"{len(engines)} engines, as written and in the [portable form](portable.md). Versions are pinned.",
+        "", "| verdict | meaning |", "|---|---|",
+        "| equal | every output is right bit for bit, or the engine refuses a model that its standard forbids |",
+        "| other | the outputs are those of the other reading of a disputed rule |",
+        "| wrong | an output is not right, or the engine computes a forbidden model |",
+        "| refused | the engine raises an error |",
+        "| dies | the process ends, or takes too long |", "",
+        "| engine | version | form | cases | " + " | ".join(VERDICTS) + " |",
+        "|---|---|---|---" + "|---" * len(VERDICTS) + "|",
+    ]  # fmt: skip
+    for engine in engines:
+        for form, verdicts in engine.forms.items():
+            counts = engine.count(form)
+            cells = [engine.title, engine.version, form, str(len(verdicts)), *(str(counts[v]) for v in VERDICTS)]
+            lines.append(f"| {' | '.join(cells)} |")
+    for engine in engines:
+        lines += ["", f"## {engine.title} {engine.version}", ""]
+        rows = _failed_rules(engine, cases)
+        if rows:
+            header = ["rule", "written", "portable", "first failing case", "what it does"]
+            lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header), *rows]
+        equal = len({case.rule for case in cases if case.name in engine.forms.get("written", {})}) - len(rows)
+        lines += ["", f"{equal} rules are equal." if equal != 1 else "1 rule is equal."]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _failed_rules(engine: EngineResults, cases: Sequence[Case]) -> list[str]:
+    """Return a row for each rule with a verdict other than `equal` on a model as it is written."""
+    written, rows = engine.forms.get("written", {}), []
+    for rule in dict.fromkeys(case.rule for case in cases):
+        names = [case.name for case in cases if case.rule == rule and case.name in written]
+        failed = [name for name in names if written[name]["verdict"] != "equal"]
+        if failed:
+            forms = [_summarize(engine.forms.get(form, {}), names) for form in ("written", "portable")]
+            rows.append(f"| {rule} | {' | '.join(forms)} | `{failed[0]}` | {_escape(written[failed[0]]['detail'])} |")
+    return rows
+
+
+def _summarize(verdicts: dict[str, Any], names: Sequence[str]) -> str:
+    counts = Counter(verdicts[name]["verdict"] for name in names if name in verdicts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]) or "-"
+
+
+def _escape(text: str) -> str:
+    """Return a detail as it can stand in a table, without paths, which differ from machine to machine."""
+    words = [word if word.count("/") < 2 else "…" for word in _printable(text)[:150].split()]
+    return "`" + " ".join(words).replace("|", "\\|").replace("`", "'") + "`"

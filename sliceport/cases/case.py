@@ -1,0 +1,139 @@
+"""A conformance case as a value: one node as it is written, its data, and the outputs by its standard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
+
+Array = npt.NDArray[Any]
+Parameters = Mapping[str, Any]
+
+
+class Element(NamedTuple):
+    """An element type: its number in TensorProto.DataType, its NumPy type, and its name in OpenVINO's IR."""
+
+    number: int
+    dtype: npt.DTypeLike
+    ir_name: str
+
+
+ELEMENTS = {
+    "float": Element(1, np.float32, "f32"),
+    "uint8": Element(2, np.uint8, "u8"),
+    "int8": Element(3, np.int8, "i8"),
+    "uint16": Element(4, np.uint16, "u16"),
+    "int16": Element(5, np.int16, "i16"),
+    "int32": Element(6, np.int32, "i32"),
+    "int64": Element(7, np.int64, "i64"),
+    "bool": Element(9, np.bool_, "boolean"),
+    "float16": Element(10, np.float16, "f16"),
+    "double": Element(11, np.float64, "f64"),
+    "uint32": Element(12, np.uint32, "u32"),
+    "uint64": Element(13, np.uint64, "u64"),
+    "complex64": Element(14, np.complex64, ""),
+    "complex128": Element(15, np.complex128, ""),
+    "bfloat16": Element(16, ml_dtypes.bfloat16, "bf16"),
+}
+"""The element types of data by their ONNX names; complex numbers are not in OpenVINO."""
+INPUTS = {
+    "Slice": ("starts", "ends", "axes", "steps"),
+    "Split": ("split",),
+    "StridedSlice": ("begin", "end", "strides"),
+}
+"""The parameters of each operator that are inputs in its newest version, in order."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A node of an operator's version, on data of one shape.
+
+    Attributes:
+        name: Its folder.
+        rule: The rule that it shows.
+        sentence: The rule in words, with the standard.
+        operator: `Slice`, `Split` or `StridedSlice`.
+        version: The version of the operator; Slice-8 and StridedSlice-1 are OpenVINO's, all others ONNX's.
+        parameters: The parameters by their names in ONNX's newest version, or OpenVINO's StridedSlice-1.
+        shape: The shape of the data.
+        element: The element type of the data, a name in `ELEMENTS`.
+        index_type: The element type of the parameters.
+        has_inputs: Whether the parameters are inputs of the model rather than constants.
+        open_axes: The axes whose sizes the model leaves open.
+        is_refused: Whether the standard forbids the node.
+        reading: The other reading of the standard in words, if it is disputed.
+        other: The parameters that have the outputs of the other reading; None if the other reading refuses the node.
+    """
+
+    name: str
+    rule: str
+    sentence: str
+    operator: str
+    version: int
+    parameters: Parameters
+    shape: tuple[int, ...]
+    element: str = "float"
+    index_type: str = "int64"
+    has_inputs: bool = False
+    open_axes: tuple[int, ...] = ()
+    is_refused: bool = False
+    reading: str = ""
+    other: Parameters | None = field(default=None)
+
+    @property
+    def is_ir(self) -> bool:
+        """Whether the case is a model of OpenVINO."""
+        return (self.operator, self.version) in (("Slice", 8), ("StridedSlice", 1))
+
+    @property
+    def data(self) -> Array:
+        """The data, whose elements are distinct and not 0 if the type has as many values."""
+        flat: Array = np.arange(1, math.prod(self.shape) + 1)
+        flat = flat % 3 == 1 if self.element == "bool" else flat
+        return flat.astype(ELEMENTS[self.element].dtype).reshape(self.shape)
+
+    @property
+    def index_inputs(self) -> dict[str, Array]:
+        """The parameters that inputs of the node hold, in order, without those that are left out at the end."""
+        dtype = ELEMENTS[self.index_type].dtype
+        return {
+            name: np.array(self.parameters[name], dtype)
+            for name in INPUTS[self.operator]
+            if self.parameters.get(name) is not None
+        }
+
+    @property
+    def output_count(self) -> int:
+        """The number of outputs."""
+        parts = self.parameters.get("split") or (0,) * self.parameters.get("num_outputs", 1)
+        return len(parts) if self.operator == "Split" else 1
+
+    def outputs(self, parameters: Parameters | None = None) -> list[Array]:
+        """Return the outputs by the standard, for these parameters or those of the case.
+
+        Raises:
+            InvalidSlice: The standard forbids the node.
+        """
+        regions = self._resolve(self.parameters if parameters is None else parameters)
+        return [self.data[region.slices].reshape(region.output_shape) for region in regions]
+
+    def _resolve(self, parameters: Parameters) -> Sequence[Region]:
+        if self.operator == "Slice":
+            return [SliceSpec(**parameters).resolve(self.shape)]
+        if self.operator == "StridedSlice":
+            begin, end, strides = (parameters.get(name) for name in INPUTS["StridedSlice"])
+            assert begin is not None
+            assert end is not None
+            return [StridedSliceSpec(begin, end, strides, Masks.of(parameters)).resolve(self.shape)]
+        axis, sizes = parameters.get("axis", 0), parameters.get("split")
+        if sizes is None:
+            count = parameters["num_outputs"]
+            return SplitSpec.evenly(axis, self.shape, count, uneven_last=self.version >= 18).resolve(self.shape)
+        return SplitSpec(axis, sizes).resolve(self.shape)

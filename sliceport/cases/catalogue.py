@@ -1,0 +1,90 @@
+"""The reader of `rules.toml`, the cases by the rule that they show, and the maker of random cases.
+
+A row is a table with the parameters of a node, and with `shape`, `element`, `index_type`, `open_axes` and `other` as
+`Case` has them. It becomes one case for each of its `forms`, or else of the rule's: an operator with its
+version, and `inputs` if the parameters are inputs of the model.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sliceport.cases.case import Case
+from sliceport.defects.entries import read_value
+from sliceport.slicing import INT64_MAX, INT64_MIN
+
+_ATTRIBUTES = ("shape", "element", "index_type", "open_axes")
+_ONE_READING = "A random node, read by the rules of its operator."
+
+
+def read_catalogue() -> list[Case]:
+    """Return the cases of `rules.toml`, in its order."""
+    file = Path(__file__).with_name("rules.toml")
+    numbers: Counter[str] = Counter()
+    return [
+        _make_case(rule, {"shape": [7]} | row, form, numbers)
+        for rule in tomllib.loads(file.read_text("utf-8"))["rule"]
+        for row in rule["rows"]
+        for form in row.get("forms", rule.get("forms"))
+    ]
+
+
+def draw_cases(count: int, seed: int) -> Iterator[Case]:
+    """Yield random cases of the newest versions, the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311 - test data
+    rule = {"id": "random", "sentence": _ONE_READING}
+    numbers: Counter[str] = Counter()
+    for _ in range(count):
+        shape = [chance.choice((1, 2, 3, 5)) for _ in range(chance.randint(1, 4))]
+        steps = [chance.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
+        starts = [
+            chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1))
+            for n, step in zip(shape, steps, strict=True)
+        ]
+        ends = [chance.choice((chance.randint(-n - 2, n + 2), INT64_MAX if step > 0 else INT64_MIN))
+                for n, step in zip(shape, steps, strict=True)]  # fmt: skip
+        form = chance.choice(("Slice-13", "Slice-8", "StridedSlice-1", "Split-18")) + chance.choice(("", " inputs"))
+        row: dict[str, Any] = {"shape": shape}
+        if form.startswith("Split"):
+            axis = chance.randrange(len(shape))
+            cut = chance.randint(0, shape[axis])
+            row |= {"axis": axis - chance.choice((0, len(shape))), "split": [cut, shape[axis] - cut]}
+        elif form.startswith("Strided"):
+            masks = {name: [chance.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
+            row |= {"begin": starts, "end": ends, "strides": steps, **masks}
+        else:
+            axes = chance.sample(range(len(shape)), len(shape))
+            row |= {"starts": [starts[i] for i in axes], "ends": [ends[i] for i in axes], "axes": axes,
+                    "steps": [steps[i] for i in axes]}  # fmt: skip
+        yield _make_case(rule, row, form, numbers)
+
+
+def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
+    """Build a case; `numbers` counts the cases of each form of a rule, which the names of folders end in."""
+    written, *suffix = form.split()
+    operator, _, version = written.partition("-")
+    stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
+    numbers[stem] += 1
+    values = {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}
+    attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
+    if written == "Slice-8":  # OpenVINO's step is not optional
+        values.setdefault("steps", (1,) * len(values["starts"]))
+    return Case(
+        f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,
+        has_inputs=bool(suffix), is_refused=rule.get("is_refused", False),
+        **_read_dispute(rule, row.get("other")), **attributes,
+    )  # fmt: skip
+
+
+def _read_dispute(rule: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the other reading of a rule, if the rule is disputed, with the parameters that have its outputs."""
+    if "reading" not in rule:
+        return {}
+    parameters = None if other is None else {name: read_value(value) for name, value in other.items()}
+    return {"reading": rule["reading"], "other": parameters}

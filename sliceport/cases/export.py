@@ -1,0 +1,71 @@
+"""The folders of cases: the layout of onnx's backend tests, for IR with `model.xml` and `model.bin`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sliceport.cases import ir_file, onnx_file
+from sliceport.cases.case import Array, Case
+from sliceport.errors import InvalidSlice
+from sliceport.json_text import to_text
+from sliceport.sandbox.place import fill_folder
+
+_FILES = ("model.onnx", "model.xml", "model.bin", "test_data_set_0/*.pb", "other_reading/*.pb")
+
+
+def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a folder for each case, and `cases.json`, which lists them.
+
+    Raises:
+        UsageError: The folder exists and must be kept, or cannot be written.
+    """
+
+    def fill(folder: Path) -> None:
+        for case in cases:
+            _write_case(case, folder / case.name)
+        listing = {"schema_version": 1, "cases": list(map(_describe, cases))}
+        (folder / "cases.json").write_text(to_text(listing), "utf-8")
+
+    fill_folder(directory, fill, mark="cases.json", others=[f"test_*/{file}" for file in _FILES], overwrite=overwrite)
+
+
+def _describe(case: Case) -> dict[str, Any]:
+    form = ("openvino" if case.is_ir else "onnx", "inputs" if case.has_inputs else "constants")
+    return {
+        "name": case.name, "rule": case.rule, "sentence": case.sentence, "format": form[0], "operator": case.operator,
+        "version": case.version, "indices": form[1], "shape": case.shape, "element": case.element,
+        "parameters": case.parameters, "expected": "refused" if case.is_refused else "outputs",
+    } | ({"disputed": {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}}
+         if case.reading else {})  # fmt: skip
+
+
+def _write_case(case: Case, folder: Path) -> None:
+    data_set = folder / "test_data_set_0"
+    data_set.mkdir(parents=True)
+    if case.is_ir:
+        text, weights = ir_file.model(case)
+        (folder / "model.xml").write_text(text, "utf-8")
+        (folder / "model.bin").write_bytes(weights)
+    else:
+        (folder / "model.onnx").write_bytes(onnx_file.model(case))
+    _write_tensors(data_set, "input", {"x": case.data} | (case.index_inputs if case.has_inputs else {}))
+    names = [f"y{i}" for i in range(case.output_count)] if case.operator == "Split" else ["y"]
+    try:
+        outputs = case.outputs()
+    except InvalidSlice:
+        assert case.is_refused, case.name
+        return
+    assert not case.is_refused, case.name
+    _write_tensors(data_set, "output", dict(zip(names, outputs, strict=True)))
+    if case.reading and case.other is not None:
+        (folder / "other_reading").mkdir()
+        other = case.outputs({**case.parameters, **case.other})
+        _write_tensors(folder / "other_reading", "output", dict(zip(names, other, strict=True)))
+
+
+def _write_tensors(folder: Path, kind: str, tensors: dict[str, Array]) -> None:
+    for number, (name, array) in enumerate(tensors.items()):
+        (folder / f"{kind}_{number}.pb").write_bytes(onnx_file.tensor(array, name))

@@ -1,0 +1,35 @@
+"""`sliceport cases`: models of one slicing node, with the outputs that their standard requires."""
+
+from __future__ import annotations
+
+import argparse
+
+from sliceport.cli.console import emit
+from sliceport.cli.parser import Commands
+from sliceport.commands.options import add_verbose
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser("cases", help="write conformance cases of slicing, to test an engine with")
+    command.add_argument("--export", metavar="DIR", required=True, help="the folder to write")
+    command.add_argument("--random", type=int, metavar="N", default=0, help="also write N random cases")
+    command.add_argument("--seed", type=int, metavar="N", default=0, help="seed of the random cases; 0 by default")
+    command.add_argument("--overwrite", action="store_true", help="replace a folder of an earlier run")
+    add_verbose(command)
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Run the command."""
+    from sliceport.cases.catalogue import draw_cases, read_catalogue
+    from sliceport.cases.export import export
+    from sliceport.errors import UsageError
+
+    if options.random < 0:
+        raise UsageError(f"--random must not be negative, got {options.random}.")
+    cases = [*read_catalogue(), *draw_cases(options.random, options.seed)]
+    export(cases, options.export, overwrite=options.overwrite)
+    rules = len({case.rule for case in cases})
+    emit(f"{len(cases)} cases of {rules} rules are in {options.export}")
+    return True
