@@ -27,9 +27,8 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice, and axes of open sizes that a Reshape would have to join.
-
-    An open size must not be 0 at run time if other axes are joined: onnxruntime's Reshape or MatMul may then fail.
+    Reported and not fixed: a tensor with a label twice, and open sizes that could be 0 at run time where onnxruntime's
+    Reshape would have to infer another size, or its MatMul would have to broadcast 1 to 0.
     """
 
     op_types = ("Einsum",)
@@ -40,13 +39,13 @@ class EinsumForDirectMLPass(NodePass):
         if not defects:
             return
         try:
-            new = self._build_product(node, opset)
+            new_nodes = self._build_product(node, opset)
         except Skip:
             self.report_change(node, None, defects)
             return
-        for each in new:
-            mark_new(each.outputs[0])
-        self.replace_node(node, new)
+        for new_node in new_nodes:
+            mark_new(new_node.outputs[0])
+        self.replace_node(node, new_nodes)
         self.report_change(node, "MatMul", defects)
 
     def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
@@ -61,7 +60,7 @@ class EinsumForDirectMLPass(NodePass):
         assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        sizes = dict(zip(left + right, (*self._known(first), *self._known(second)), strict=True))
+        sizes = dict(zip(left + right, (*self._sizes(first), *self._sizes(second)), strict=True))
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
@@ -73,21 +72,24 @@ class EinsumForDirectMLPass(NodePass):
         batch = [label for label in shared if label in output_labels]
         left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
         # Axes are joined only if a MatMul would have too many, because a Reshape needs to know their sizes.
-        row_groups = list(left_only) or [""]
+        # An open size comes last, because onnxruntime's MatMul does not broadcast 1 to 0.
+        row_groups = sorted(left_only, key=lambda label: sizes[label] is None) or [""]
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
         # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
+        if any(None in [sizes[label] for label in group] for group in row_groups[: len(padding)]):
+            raise Skip("two sizes of rows are not known")
         operands = [
-            _arrange(nodes, first, left, [*batch_groups, *row_groups, summed], sizes),
-            _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes),
+            _arrange(nodes, first, left, [*batch_groups, *row_groups, summed], sizes, opset),
+            _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes)
+        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes, opset)
         return nodes
 
-    def _known(self, value: ir.Value) -> Sequence[int | None]:
+    def _sizes(self, value: ir.Value) -> Sequence[int | None]:
         sizes = self.sizes(value)
         if sizes is None:
             raise Skip("the rank is not known")
@@ -98,52 +100,69 @@ Sizes = dict[str, int | None]
 
 
 def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opset: int) -> tuple[ir.Value, str]:
-    """Add a ReduceSum over the labels that are not in `kept`. Return the result and its labels."""
+    """Add a ReduceSum over the labels that are not in `kept`, if any. Return the result and its labels."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
-    if opset < AXES_INPUT_OPSET:
-        nodes.append(ir.node("ReduceSum", [value], {"axes": axes, "keepdims": 0}))
-    else:
-        nodes.append(build_constant(axes))
-        nodes.append(ir.node("ReduceSum", [value, nodes[-1].outputs[0]], {"keepdims": 0}))
+    _add_with_axes(nodes, "ReduceSum", value, axes, opset, keepdims=0)
     return nodes[-1].outputs[0], "".join(label for label in labels if label in kept)
 
 
-def _arrange(nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes) -> ir.Value:
+def _add_with_axes(
+    nodes: list[ir.Node], op_type: str, value: ir.Value, axes: list[int], opset: int, **attributes: int
+) -> None:
+    if opset < AXES_INPUT_OPSET:
+        nodes.append(ir.node(op_type, [value], {"axes": axes, **attributes}))
+    else:
+        nodes.append(build_constant(axes))
+        nodes.append(ir.node(op_type, [value, nodes[-1].outputs[0]], attributes))
+
+
+def _arrange(
+    nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
+) -> ir.Value:
     """Add the nodes that bring axes with these labels into these groups, and return the result."""
     value = _transpose(nodes, value, labels, "".join(groups))
-    return _reshape(nodes, value, groups, groups, sizes)
+    return _reshape(nodes, value, groups, groups, sizes, opset)
 
 
-def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes) -> None:
+def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes, opset: int) -> None:
     """Add the nodes that part the groups, and bring the axes into the order of `labels`."""
-    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes)
+    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes, opset)
     _transpose(nodes, value, "".join(groups), labels)
 
 
-def _transpose(nodes: list[ir.Node], value: ir.Value, before: str, after: str) -> ir.Value:
-    if before == after:
+def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
+    if labels == new_labels:
         return value
-    nodes.append(ir.node("Transpose", [value], {"perm": [before.index(label) for label in after]}))
+    nodes.append(ir.node("Transpose", [value], {"perm": [labels.index(label) for label in new_labels]}))
     return nodes[-1].outputs[0]
 
 
 def _reshape(
-    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes
+    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Reshape to axes unless each group is one label. A leading axis of one label keeps its size.
+    """Add a Reshape to `axes` unless each group is one label. Leading groups of one label keep their sizes.
+
+    Groups of at most one label need no Reshape: only their axes of size 1 come or go.
 
     Raises:
         Skip: Sizes of more than one of the other axes are not known, or a size is 0.
     """
     if all(len(group) == 1 for group in groups):
         return value
-    kept = len(list(takewhile(lambda group: len(group) == 1, groups)))
-    known = [[sizes[label] for label in axis] for axis in axes[kept:]]
-    if sum(None in axis for axis in known) > 1 or 0 in chain.from_iterable(known):
+    if all(len(group) <= 1 for group in groups):
+        size_1_axes = [axis for axis, group in enumerate(groups) if not group]
+        _add_with_axes(nodes, "Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
+        return nodes[-1].outputs[0]
+    kept_count = len(list(takewhile(lambda group: len(group) == 1, groups)))
+    factors = [[sizes[label] for label in axis] for axis in axes[kept_count:]]
+    inferred = sum(None in axis_factors for axis_factors in factors)
+    are_kept_known = all(sizes[axis] for axis in axes[:kept_count])
+    if inferred > 1 or 0 in chain.from_iterable(factors) or (inferred and not are_kept_known):
         raise Skip("a size is not known")
-    shape = [-1 if None in axis else prod(size for size in axis if size is not None) for axis in known]
-    nodes.append(build_constant([0] * kept + shape))
+    # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
+    shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
+    nodes.append(build_constant([0] * kept_count + shape))
     nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
     return nodes[-1].outputs[0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sliceport import __version__
 from sliceport.diffing.difference import Failure
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import UsageError
@@ -20,13 +21,13 @@ from sliceport.errors import UsageError
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """A folder with one file for each run, named by a hash of the engine, the model and the inputs."""
+    """A folder with one file for each run, named by a hash of this version, the engine, the model and the inputs."""
 
     folder: Path
 
     def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
         """Return the path of the file for a run; the file may not exist."""
-        key = engine, model.inputs, model.outputs, model.data_version
+        key = __version__, engine, model.inputs, model.outputs, model.data_version
         digest = hashlib.blake2b(repr(key).encode(), digest_size=16)
         arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
         for part in (model.data, model.weights, *arrays):

@@ -149,7 +149,7 @@ class Verifier:
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
-            shapes: Sizes for inputs with open shapes; the others get distinct primes, smaller ones, or 1 for all.
+            shapes: Sizes for inputs with open shapes, and of `given`; others get distinct primes, smaller ones, or 1.
             given: Arrays that are used as they are.
             seed: The first seed.
             tries_empty: Whether the last run has 0 for all open axes, on which engines differ.
@@ -158,8 +158,8 @@ class Verifier:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
             ModelError: The reference does not run the model.
         """
-        all_shapes = [] if given else _sizes_of_open_axes(declared)
-        for first_shapes in [{**chosen, **shapes} for chosen in all_shapes]:
+        all_shapes = _sizes_of_open_axes(declared, shapes)
+        for first_shapes in all_shapes:
             with suppress(ModelError, UsageError):
                 first_run = self._run_before(first_shapes, given, seed)
                 break
@@ -168,7 +168,7 @@ class Verifier:
             first_run = self._run_before(first_shapes, given, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
-            all_shapes.append(_fill_open_axes(declared, 0))
+            all_shapes.append(_fill_open_axes(declared, shapes, 0))
         repeats += [(f" with shapes {others}", others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
         for label, run_shapes, run_seed in repeats if declared.keys() - given.keys() else ():
@@ -280,11 +280,8 @@ class Verifier:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
         except RunFailed as failed:
             raise NotVerified(f"{where} the model before runs once, and then it does not ({failed}).") from None
-        varying = [
-            output.name
-            for output in compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
-            if output.status == "different"
-        ]
+        outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
+        varying = [output.name for output in outputs if output.status == "different"]
         if varying:
             raise NotVerified(f"{where} the model before computes other values each time for {list_names(varying)}.")
 
@@ -345,18 +342,20 @@ def first_that_runs(
     raise ModelError(f"{side.engine.name} cannot run the model ({failures[0]}).")
 
 
-def _sizes_of_open_axes(declared: DeclaredShapes) -> list[dict[str, Sequence[int]]]:
-    """Return shapes for the inputs with open axes: distinct primes, smaller ones, and 1 for all."""
-    ones = _fill_open_axes(declared, 1)
-    if not ones:
+def _sizes_of_open_axes(declared: DeclaredShapes, given: InputShapes) -> list[dict[str, Sequence[int]]]:
+    """Return shapes for the inputs: the given ones, and for open axes distinct primes, smaller ones, and 1 for all."""
+    ones = _fill_open_axes(declared, given, 1)
+    if ones.keys() == given.keys():
         return []
-    return [{**choose_sizes(declared)}, {**choose_sizes(declared, {}, *_SMALL_PRIMES)}, ones]
+    return [{**given, **choose_sizes(declared, given, *primes)} for primes in ((), _SMALL_PRIMES)] + [ones]
 
 
-def _fill_open_axes(declared: DeclaredShapes, size: int) -> dict[str, Sequence[int]]:
-    """Return shapes for the inputs with open axes, all of one size."""
-    return {
-        name: [dim if isinstance(dim, int) else size for dim in shape]
+def _fill_open_axes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, Sequence[int]]:
+    """Return the given shapes, and those of the other inputs with open axes; `size` is that of symbols without one."""
+    pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
+    sizes = {dim: number for dim, number in pairs if isinstance(dim, str)}
+    return dict(given) | {
+        name: [dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape]
         for name, shape in declared.items()
-        if shape is not None and not all(isinstance(dim, int) for dim in shape)
+        if name not in given and shape is not None and not all(isinstance(dim, int) for dim in shape)
     }

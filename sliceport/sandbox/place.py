@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,7 @@ def fill_folder(
     _refuse_name(target)
     if os.path.lexists(target):
         if not overwrite:
-            option = spell("overwrite=True", "--overwrite")
-            raise UsageError(f"output '{target}' exists; give another folder or {option}.")
+            raise _exists(target, "folder")
         if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
         try:
@@ -67,7 +67,7 @@ def fill_folder(
             raise UsageError(f"output '{target}' holds {unexpected!r}, which is not overwritten; move it elsewhere.")
     with _beside(target) as scratch:
         fill(scratch)
-        _rename_or_defer(Placement(scratch, ((scratch, target),)))
+        _rename_or_defer(Placement(scratch, ((scratch, target),), overwrite))
 
 
 def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
@@ -109,11 +109,11 @@ def write_files(
     for file in files:
         _refuse_folder(file)
         if os.path.lexists(file) and not overwrite:
-            raise UsageError(f"output '{file}' exists; give another name or {spell('overwrite=True', '--overwrite')}.")
+            raise _exists(file, "name")
     with _beside(files[-1]) as scratch:
         write(scratch)
         if accept(scratch):
-            _rename_or_defer(Placement(scratch, tuple((scratch / file.name, file) for file in files)))
+            _rename_or_defer(Placement(scratch, tuple((scratch / file.name, file) for file in files), overwrite))
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
@@ -155,15 +155,20 @@ def _refuse_name(target: Path) -> None:
         raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
 
-def move(source: Path, target: Path) -> None:
-    """Rename a file or folder; a file replaces an existing one.
+def _exists(target: Path, noun: str) -> UsageError:
+    option = spell("overwrite=True", "--overwrite")
+    return UsageError(f"output '{target}' exists; give another {noun} or {option}.")
+
+
+def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
+    """Rename a file or folder; a file replaces an existing one if `overwrite` is set.
 
     On Windows, retry for a while if another process has the file open.
 
     Raises:
-        OSError: The system refuses.
+        OSError: The system refuses, or the target exists.
     """
-    rename = source.rename if source.is_dir() else source.replace
+    rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
     deadline = time.monotonic() + _RETRY_TIME
     while True:
         try:
@@ -173,6 +178,18 @@ def move(source: Path, target: Path) -> None:
             if sys.platform != "win32" or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file another name, which must be free: a rename would replace the file of another process."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # the file system has no hard links
+        source.replace(target)
+    else:
+        source.unlink()
 
 
 @contextmanager
@@ -214,10 +231,12 @@ class Placement:
     Attributes:
         scratch: The scratch folder.
         pairs: Each new file or folder and its final path; the file that needs the others is last.
+        overwrite: Whether to replace what stands there.
     """
 
     scratch: Path
     pairs: tuple[tuple[Path, Path], ...]
+    overwrite: bool
 
     def commit(self) -> None:
         """Put the files into place, all or none, and remove the scratch folder.
@@ -226,7 +245,7 @@ class Placement:
             UsageError: A file cannot be put into place.
         """
         try:
-            _rename(self.pairs)
+            _rename(self.pairs, self.overwrite)
         except OSError as error:
             raise _cannot_write(self.pairs[-1][1], error) from None
         finally:
@@ -238,7 +257,7 @@ def _rename_or_defer(placement: Placement) -> None:
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:
-        _rename(placement.pairs)
+        _rename(placement.pairs, placement.overwrite)
 
 
 @dataclass(frozen=True)
@@ -278,7 +297,7 @@ def remove_scratch(parent: Path, owner: str) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
+def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """Rename new files or folders into place in this order, all or none.
 
     Old files are first set aside in reverse order, so that an old file never exists beside new ones. They are deleted
@@ -286,14 +305,17 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
 
     Raises:
         OSError: The system refuses.
-        UsageError: The old files cannot be put back; the message names their folder.
+        UsageError: A file exists and is to be kept, or old files cannot be put back; the message names their folder.
     """
-    if len(pairs) == 1 and not pairs[0][0].is_dir():
-        move(*pairs[0])  # replaces the old file in one step
-        return
     targets = [target for _, target in pairs]
+    existing = [target for target in targets if os.path.lexists(target)]
+    if existing and not overwrite:  # another process has made it in the meantime
+        raise _exists(existing[0], "name")
+    if len(pairs) == 1 and not pairs[0][0].is_dir():
+        move(*pairs[0], overwrite=overwrite)  # replaces the old file in one step
+        return
     aside: Path | None = None
-    if any(map(os.path.lexists, targets)):
+    if existing:
         # The old files are nobody's scratch: if this process is killed, they stay until their user takes them back.
         aside = targets[-1].parent / f"{_PREFIX}old-{os.urandom(6).hex()}"
         aside.mkdir()
@@ -303,7 +325,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
                 with suppress(FileNotFoundError):  # it did not exist, or another process has removed it
                     move(target, aside / target.name)
         for new, target in pairs:
-            move(new, target)
+            move(new, target, overwrite=overwrite)
     except BaseException:
         _put_back(pairs, aside)
         raise

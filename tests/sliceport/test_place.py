@@ -121,7 +121,7 @@ class TestInterruptions:
     def test_new_files_that_cannot_be_taken_back_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         let_fail(monkeypatch, "replace", lambda number: number > 1, OSError(5, "Input/output error"))
         with pytest.raises(UsageError, match=r"m' cannot be written \(Input/output error\)\.$"):
-            beside.write_files(both := [tmp_path / "m.data", tmp_path / "m"], write_all(both))
+            beside.write_files(both := [tmp_path / "m.data", tmp_path / "m"], write_all(both), overwrite=True)
         assert os.listdir(tmp_path) == ["m.data"]
 
     def test_a_file_that_is_removed_meanwhile_is_replaced(
@@ -330,7 +330,7 @@ class TestMove:
         monkeypatch.setattr(Path, "replace", refuse)
         monkeypatch.setattr(beside, "_PATIENCE", 0.1)
         with pytest.raises(UsageError, match="cannot be written .Permission denied"):
-            beside.write_files([tmp_path / "a"], lambda folder: (folder / "a").touch())
+            beside.write_files([tmp_path / "a"], lambda folder: (folder / "a").touch(), overwrite=True)
         assert list(tmp_path.iterdir()) == []
 
 
@@ -421,3 +421,34 @@ class TestJson:
         assert json.loads(text) == data
         assert '"numbers": [1, -2, 3],' in text
         assert '"a[ 1, 2 ]": "[ 3, 4 ]"' in text
+
+
+@pytest.mark.parametrize("is_looked_for", [True, False])
+def test_output_that_another_process_makes_meanwhile_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_looked_for: bool
+) -> None:
+    if not is_looked_for:  # it appears between the last look and the rename
+        monkeypatch.setattr(os.path, "lexists", lambda _: False)
+    target, data, model = (tmp_path / name for name in ("folder", "data", "model"))
+
+    def fill(folder: Path) -> None:
+        (folder / "mark").write_text("ours")
+        target.mkdir()
+        (target / "mark").write_text("theirs")
+
+    with pytest.raises(UsageError, match="exists; give another|cannot be written"):
+        beside.fill_folder(target, fill, mark="mark")
+    assert (target / "mark").read_text() == "theirs"
+
+    def write(folder: Path) -> None:
+        for name in ("data", "model"):
+            (folder / name).write_text("ours")
+        model.write_text("theirs")
+
+    for files in ([data, model], [model]):
+        with pytest.raises(UsageError, match="exists; give another|cannot be written"):
+            beside.write_files(files, write)
+        assert model.read_text() == "theirs"
+        model.unlink()
+        data.unlink(missing_ok=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -93,6 +93,30 @@ def test_open_sizes_stay_open(opening: str) -> None:
     assert after.tobytes() == before.tobytes()
 
 
+@pytest.mark.parametrize("equation", ["ag,ga->a", "abg,gab->ab", "adgh,egh->ade", "aghj,ghefa->efa", "abdg,abd->abd"])
+def test_rewritten_einsum_runs_for_every_open_size(equation: str) -> None:
+    """NumPy computes what is expected, because onnxruntime's own Einsum divides by a size of 0."""
+    labels, terms = sorted({*equation} - {*",->"}), equation.partition("->")[0].split(",")
+    for opening in [labels[:1], labels[-1:], labels[:2], labels[1:]]:
+        declared = [
+            ", ".join(f"{label}_" if label in opening else str(SIZES[label]) for label in term) for term in terms
+        ]
+        graph = f'{{ y = Einsum<equation = "{equation}">(x0, x1) }}'
+        model = from_proto(parse(f"(float[{declared[0]}] x0, float[{declared[1]}] x1) => (float y) {graph}", 18))
+        if harden_for_directml(model).changes[0].replacement is None:
+            assert len(opening) > 1
+            continue
+        for sizes in product(range(3), repeat=len(opening)):
+            size_of = SIZES | dict(zip(opening, sizes, strict=True))
+            shapes = [[size_of[label] for label in term] for term in terms]
+            data = {
+                f"x{i}": np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+                for i, shape in enumerate(shapes)
+            }
+            (after,) = compute(ir.serde.serialize_model(model), **data)
+            np.testing.assert_array_equal(after, np.einsum(equation, *data.values()))
+
+
 @pytest.mark.parametrize("equation", ["ag,ag->a", "adgh,egh->ade", "gh,ghe->e", "abg,abgef->abef", "abdg,abd->abd"])
 def test_provider_needs_the_rewrite(directml: Device, equation: str) -> None:
     model, data = einsum(equation), data_for(equation)

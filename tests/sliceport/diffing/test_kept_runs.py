@@ -12,8 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from sliceport.diffing import kept_runs
 from sliceport.diffing.difference import Failure, Kind
 from sliceport.diffing.kept_runs import open_kept_runs
+from sliceport.engines.engine import WholeModel
 
 OUTPUTS = {"y": np.arange(100, dtype=np.float32), "z": np.array([1, 2], ml_dtypes.bfloat16)}
 
@@ -90,3 +92,11 @@ def test_run_that_cannot_be_kept_leaves_no_file(tmp_path: Path) -> None:
     place.mkdir()
     runs.write(place, OUTPUTS)
     assert list(tmp_path.iterdir()) == [place]
+
+
+def test_another_version_does_not_use_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, model = open_kept_runs(tmp_path), WholeModel("onnx", b"", ("x",), ("y",))
+    place = runs.place("engine 1", model, OUTPUTS)
+    assert place == runs.place("engine 1", model, OUTPUTS)
+    monkeypatch.setattr(kept_runs, "__version__", "another")
+    assert place != runs.place("engine 1", model, OUTPUTS)

@@ -23,18 +23,20 @@ FIRST = 2
 
 
 class Model:
-    """A model of one input, which is its output."""
+    """A model whose inputs are its outputs."""
 
-    inputs = outputs = ("x",)
+    outputs = ("x",)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *others: str) -> None:
         self._name = name
+        self.inputs: tuple[str, ...] = ("x", *others)
 
     def whole(self) -> WholeModel:
         return WholeModel("onnx", self._name.encode(), self.inputs, self.outputs)
 
     def make_inputs(self, given: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int) -> dict[str, Array]:
-        return make_inputs([DeclaredInput("x", np.dtype(np.float32), ("n",))], given, shapes, seed, attempt)
+        declared = [DeclaredInput(name, np.dtype(np.float32), ("n",)) for name in self.inputs]
+        return make_inputs(declared, given, shapes, seed, attempt)
 
 
 class Engine:
@@ -88,3 +90,15 @@ def test_empty_axes_are_tried_last_and_never_alone() -> None:
     reference = Side(Engine(), {})
     runs = Verifier(Model("before"), Model("after"), reference).make_runs(DECLARED, {}, {}, 0, tries_empty=True)
     assert [run.inputs["x"].size for run in runs] == [FIRST, FIRST, FIRST, 3, 1, 0]
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) -> None:
+    verifier = Verifier(Model("before", "y", "z"), Model("after", "y", "z"), Side(Engine(), {}))
+    declared = {"x": ("n",), "y": ("n",), "z": ("m",)}
+    given = {"x": np.ones(4, np.float32)} if is_array else {}
+    runs = verifier.make_runs(declared, {"x": (4,)}, given, 0, tries_empty=True)
+    assert [tuple(array.size for array in run.inputs.values()) for run in runs] == [
+        *[(4, 4, FIRST)] * 3,
+        *[(4, 4, size) for size in (3, 1, 0)],
+    ]
