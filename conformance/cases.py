@@ -52,10 +52,10 @@ class Case:
 
     @property
     def digest(self) -> str:
-        """A hash of the form and of the files of the case."""
+        """A hash of the form and of the files of the case, without files that an engine leaves beside them."""
         content = hashlib.sha256(self.form.encode())
         for file in sorted(self.folder.rglob("*")):
-            if file.is_file():
+            if file.name in ("model.onnx", "model.xml", "model.bin") or file.suffix == ".pb":
                 content.update(file.relative_to(self.folder).as_posix().encode() + file.read_bytes())
         return content.hexdigest()[:16]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ def open_engine() -> Run:
 
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copy(model, folder)  # onnx2tf writes files beside the model
             onnx2tf.convert(
-                input_onnx_file_path=str(model),
+                input_onnx_file_path=str(copy),
                 output_folder_path=folder,
                 non_verbose=True,
                 output_signaturedefs=True,
