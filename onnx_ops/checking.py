@@ -11,6 +11,7 @@ from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
+    Sizes,
     check_node,
     constant_of_shape_defects,
     conv_transpose_defects,
@@ -38,16 +39,17 @@ from onnx_ops.model.nodes import (
     read_elements,
     read_int,
 )
-from onnx_ops.model.specs import known_split, slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
-from sliceport.defects import onnxruntime as known
+from sliceport.defects import onnxruntime as onnxruntime_defects
 from sliceport.defects import validity
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import EMPTY_LISTS
 from sliceport.defects.reported import REPORTED
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
+from sliceport.slicing import AxisSlice, SliceSpec
 
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
@@ -60,19 +62,24 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     "list": validity.NOT_A_LIST,
     "sizes": validity.WRONG_SIZES,
     "count": validity.WRONG_COUNT,
-    "no sizes": known.NO_PARTS,
+    "no sizes": onnxruntime_defects.NO_PARTS,
     "uneven": validity.UNEVEN_PARTS,
     "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
     "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
+"""The entry for each rule that an invalid node may break; None for all other rules."""
 _WITH_REPORTS: Mapping[str, Defects] = {
-    known.NOTHING_SELECTED.id: (REPORTED["empty result"],),
-    known.EMPTY_PART.id: (REPORTED["empty part of a split"],),
-    known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
-    known.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
+    onnxruntime_defects.NOTHING_SELECTED.id: (REPORTED["empty result"],),
+    onnxruntime_defects.EMPTY_PART.id: (REPORTED["empty part of a split"],),
+    onnxruntime_defects.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
+    onnxruntime_defects.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
-_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape"))
+"""The reports about other engines that hold for the same nodes as a defect."""
+_CHECKED_OPERATORS = frozenset(
+    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape")
+)
 _Findings = Iterator[tuple[Defect, Kind, str]]
+"""Each finding with its kind and a detail, which may be empty."""
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
 
@@ -102,7 +109,7 @@ class _Checker:
         self._symbols = {
             dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
         }
-        self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
+        self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED_OPERATORS]
         # Collected first, because inference names left-out outputs in onnx-ir models.
         self._omits_outputs = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
@@ -111,18 +118,19 @@ class _Checker:
 
     def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the model. A node of a function is reported once for all calls."""
-        seen: set[tuple[str, str, str]] = set()
+        reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
                 # Inlining gives each copy of a function's node a new name; `written_name` is the one in the function.
                 name = self._view.written_name(node)
                 is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
-                if not is_in_function or key not in seen:
+                if not is_in_function or key not in reported:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
-                seen.add(key)
+                reported.add(key)
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
+        """Find the defects of a node; `scope` has the names of the nodes and attributes around it."""
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif is_standard(node, "Reshape") and len(node.inputs) > 1:
@@ -134,8 +142,8 @@ class _Checker:
             if not scope and not read_int(node, "allowzero", 0):  # a branch may not run at that size
                 yield from self._check_reshape(data, entries)
         elif is_standard(node, "MatMul"):
-            values = [value for value in node.inputs if value is not None]
-            yield from _add_reports(matmul_defects([sizes_of(value) for value in values], values[-1].dtype))
+            inputs = [value for value in node.inputs if value is not None]
+            yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
         elif is_standard(node, "ConstantOfShape") and node.inputs[0] is not None:
             elements = read_elements(node.inputs[0], MAX_AXES)
             elements = self._find_constant_elements(node.inputs[0]) if elements is None else elements
@@ -145,27 +153,28 @@ class _Checker:
         elif is_standard(node, "ConvTranspose"):
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
-    def _check_reshape(self, data: ValueView, parts: Sequence[ValueView | int]) -> _Findings:
+    def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:
         """Find the open sizes for which a Reshape without allowzero fails at 0: it has no size for a -1 beside a 0.
 
         An entry of 0 copies the size of the data's axis, so an entry that is 0 at run time does, too.
         """
-        if data.shape is None or -1 not in parts or any(self._may_hold_several(part) for part in parts):
+        if data.shape is None or -1 not in entries or any(self._may_hold_several(entry) for entry in entries):
             return
-        entries = [part if isinstance(part, int) else self._trace_size(part) for part in parts]
+        sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
-        kept = [dim for dim, entry in zip(dims, entries, strict=False) if isinstance(dim, str) and entry in (0, dim)]
-        kept += [entry for entry in entries[len(dims) :] if isinstance(entry, str)]  # copies no axis if it is 0
-        if kept:
-            shape = ", ".join("?" if entry is None else str(entry) for entry in entries)
-            names = " or ".join(dict.fromkeys(kept))
+        # The names of open sizes that become sizes of the output, copied or written; both are 0 at the same time.
+        open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
+        open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]  # copies no axis if it is 0
+        if open_sizes:
+            shape = ", ".join("?" if size is None else str(size) for size in sizes)
+            names = " or ".join(dict.fromkeys(open_sizes))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
-    def _may_hold_several(self, part: ValueView | int) -> bool:
-        return not isinstance(part, int) and self._facts.get(part, NO_FACTS).sizes != (1,)
+    def _may_hold_several(self, entry: ValueView | int) -> bool:
+        return not isinstance(entry, int) and self._facts.get(entry, NO_FACTS).sizes != (1,)
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
-        """Return the size of an axis, or the name of an open size, or None for another one."""
+        """Return the size of an axis, its name if the inputs leave it open, or None if the model computes it."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
         return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
@@ -189,13 +198,14 @@ class _Checker:
         return None if facts is None else facts.data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
+        """Find the rules that a slicing node breaks, or else its defects."""
         # The checks below read constants of the model alone, so constants that inference computed are added to it.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
                 self._view.set_constant(value, facts.element, facts.data)
         if id(node) in self._omits_outputs:
-            yield known.OUTPUT_LEFT_OUT, "defect", ""
+            yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
         try:
             check_node(node, self._opset)
         except InvalidSlice as error:
@@ -220,6 +230,7 @@ class _Checker:
             return ()
 
     def _check_slice(self, node: NodeView) -> _Findings:
+        """Find the defects of a valid Slice, reports about it, and starts that fail at small sizes of open axes."""
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
@@ -228,45 +239,38 @@ class _Checker:
             entries = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
             yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
-            is_at_run_time = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
-            if is_at_run_time[1]:
-                yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
-            if is_at_run_time[0]:
-                yield REPORTED["bounds at run time"], "defect", ""
+            yield from _find_bounds_at_run_time(node)
             return
         if not entries and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
-        steps = {entry.step for entry in entries.values()}
-        yield from _add_reports(
-            (
-                *[REPORTED["step other than 1"]] * bool(steps - {1}),
-                *[REPORTED["negative step"]] * (min(steps, default=1) < 0),
-            )
-        )
-        steps_beyond = [step for step in steps if not _INT32_MIN < step < -_INT32_MIN]
-        starts_in_front = [
-            axis
-            for axis, (start, _, step) in entries.items()
-            if step > 0 and sizes is not None and _is_below(start, sizes[axis])
-        ]
-        yield from _add_reports(
-            (
-                *[REPORTED["slice below opset 10"]] * (self._opset < SLICE_INPUTS_OPSET),
-                *[REPORTED["axes left out"]] * (spec.axes is None and sizes is not None and len(entries) < len(sizes)),
-                *[REPORTED["step beyond 32 bits"]] * bool(steps_beyond),
-                *[REPORTED["start in front of the axis"]] * bool(starts_in_front),
-            )
-        )
-        axes = list(entries)  # in the order of the node
-        if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
-            yield REPORTED["axes out of order"], "defect", ""
+        yield from _add_reports(self._find_slice_reports(spec, entries, sizes))
         for axis, entry in entries.items():
             name = self._name_open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
-                yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
+                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
+
+    def _find_slice_reports(self, spec: SliceSpec, entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
+        """Return the reports about other engines that the written form of a Slice matches."""
+        axes = list(entries)  # in the order of the node
+        steps = {entry.step for entry in entries.values()}
+        starts_in_front = any(
+            entry.step > 0 and sizes is not None and _is_below(entry.start, sizes[axis])
+            for axis, entry in entries.items()
+        )
+        matches = {
+            "step other than 1": bool(steps - {1}),
+            "negative step": min(steps, default=1) < 0,
+            "slice below opset 10": self._opset < SLICE_INPUTS_OPSET,
+            "axes left out": spec.axes is None and sizes is not None and len(entries) < len(sizes),
+            "step beyond 32 bits": any(not _INT32_MIN < step < -_INT32_MIN for step in steps),
+            "start in front of the axis": starts_in_front,
+            "axes out of order": axes != list(range(axes[0], axes[0] + len(axes)) if axes else []),
+        }
+        return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
+        """Find the defects of a valid Split, reports about it, and open sizes that its parts do not fit."""
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
@@ -280,25 +284,29 @@ class _Checker:
         try:
             axis = read_int(node, "axis", 0)
             name = self._name_open_axis(data, axis)
-            parts = known_split(node, self._opset, sizes).sizes
+            part_sizes = split_spec_with_open_sizes(node, self._opset, sizes).sizes
         except InvalidSlice:
             return
         except DynamicSlice:
             count = len(node.outputs)
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
-                yield known.EMPTY_LAST_PART, "fragile", f"a part of the {count} is empty for some sizes of {name}, as 1"
+                yield (
+                    onnxruntime_defects.EMPTY_LAST_PART,
+                    "fragile",
+                    f"a part of the {count} is empty for some sizes of {name}, as 1",
+                )
             elif name and count > 1 and not _is_at_run_time(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
             return
         if name:
-            yield validity.FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
-        if "num_outputs" in node.attributes and len(set(parts)) > 1:
+            yield validity.FIXED_AXIS, "fragile", f"split={list(part_sizes)} fixes {name} to {sum(part_sizes)}"
+        if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _name_open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
         dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis that is not there has no name either
         if isinstance(dim, int):
             return ""
         if dim.value in self._symbols:
@@ -312,6 +320,14 @@ def _add_reports(defects: Defects) -> _Findings:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
             yield report, "defect", ""
+
+
+def _find_bounds_at_run_time(node: NodeView) -> _Findings:
+    """Find the reports about steps and ends that are computed when the model runs."""
+    if _is_at_run_time(node, _STEPS):
+        yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+    if _is_at_run_time(node, _ENDS):
+        yield REPORTED["bounds at run time"], "defect", ""
 
 
 def _find_computing_node(value: ValueView) -> NodeView | None:

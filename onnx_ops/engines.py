@@ -89,25 +89,25 @@ class OnnxruntimeCPU:
         def fails_without(names: list[str]) -> bool:
             return fails({**options, "disable": "+".join(names)})
 
-        names = OPTIMIZERS
-        if fails_without(names):
+        suspects = OPTIMIZERS
+        if fails_without(suspects):
             return "graph optimisation is to blame, but none of the optimizers that can be disabled"
-        while len(names) > 1:
-            half = names[: len(names) // 2]
-            names = names[len(half) :] if fails_without(half) else half
-        if fails_without(names):
+        while len(suspects) > 1:  # if one optimizer alone is to blame, it is among the suspects
+            half = suspects[: len(suspects) // 2]
+            suspects = suspects[len(half) :] if fails_without(half) else half
+        if fails_without(suspects):
             return "several optimizers are to blame: disabling one of them is not enough"
-        return f"the optimizer {names[0]} is to blame: without it (disabled_optimizers) the result is right"
+        return f"the optimizer {suspects[0]} is to blame: without it (disabled_optimizers) the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return lines that run a model; see `WritesScript`."""
-        level = {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
+        constants = {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
         disabled = [name for name in options.get("disable", "").split("+") if name]
-        chosen = level.get(options.get("level", ""), "ORT_ENABLE_ALL")
+        level = constants.get(options.get("level", ""), "ORT_ENABLE_ALL")
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
-            f"options.graph_optimization_level = ort.GraphOptimizationLevel.{chosen}\n"
+            f"options.graph_optimization_level = ort.GraphOptimizationLevel.{level}\n"
             "session = ort.InferenceSession(path, options, providers=['CPUExecutionProvider'],\n"
             f"                               disabled_optimizers={disabled!r})\n"
             "got = session.run(None, inputs)\n"
@@ -221,12 +221,13 @@ def _shared_provider(adapter: str | None = None) -> Provider:
     from onnx_ops.verify import run_model
     from onnx_ops.verify.find_nodes import Provider
 
-    opened = run_model.open_provider(adapter)
-    atexit.register(opened.close)
-    return Provider(opened)
+    device = run_model.open_provider(adapter)
+    atexit.register(device.close)
+    return Provider(device)
 
 
 def _to_value(result: Result) -> Value:
+    """Return a result of a session as an array, or a tuple of them for a sequence; None if nothing can be compared."""
     from onnx_ops.runtime.session import Captured
 
     if isinstance(result, Captured):
@@ -235,6 +236,7 @@ def _to_value(result: Result) -> Value:
 
 
 def _from_python(result: Any) -> Value:
+    """Return a result of onnx's reference, which has lists for sequences, as arrays and tuples of them."""
     import numpy as np
 
     if result is None:

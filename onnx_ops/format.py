@@ -132,7 +132,7 @@ class ONNX:
         complete = read_complete_model(model)
         proto, folder = complete.proto, complete.data_folder
         del complete
-        gc.collect()  # the model that was read has cycles, and a copy of the weights that are in its file
+        gc.collect()  # frees the model that was read, which has cycles, and a copy of the weights that are in its file
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(
@@ -148,8 +148,8 @@ class ONNX:
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
 
-        def change(before: ir.Model) -> tuple[ir.Model, Rewriting]:
-            return simplify(before, names, optimizers) if optimizers else (before, rewrite(before, names))
+        def change(copied: ir.Model) -> tuple[ir.Model, Rewriting]:
+            return simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
 
         return _change(
             model,
@@ -187,7 +187,7 @@ class ONNX:
             output,
             may_need_hardening,
             lambda: build_hardening_report(0),
-            lambda before: (before, harden_for_directml(before)),
+            lambda copied: (copied, harden_for_directml(copied)),
             verify,
             options,
         )
@@ -207,7 +207,7 @@ def _harden_portably(
         was_raised,
     )
 
-    def compare(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+    def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         settled = to_ir(source)  # onnxruntime reads its contested nodes as the standard does
@@ -220,10 +220,10 @@ def _harden_portably(
             output,
             may_need_portable_form,
             lambda: build_form_report(profile, 0),
-            lambda before: harden_portably(
-                before, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
+            lambda copied: harden_portably(
+                copied, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
             ),
-            compare,
+            verify_as_read,
             options,
         )
 
@@ -262,18 +262,18 @@ def _change(
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     if is_onnx_ir(model) and not is_verified:
-        before = clone_sorted(model)  # shares the weights
+        copied = clone_sorted(model)  # shares the weights
     else:
         checked = read_to_change(model)
-        # onnx-ir is loaded only if a pass may change something.
+        # onnx-ir takes long to load, and `write_proto` copies no data files.
         if not (is_verified or can_change(checked.proto)) and not checked.findings.has_external_data:
             if output is not None:
                 write_proto(checked.proto, output, overwrite=overwrite)
             return Result(report_nothing(), model=None if is_path(model) else checked.proto)
-        before = clone_sorted(model) if is_onnx_ir(model) else to_ir(checked)
+        copied = clone_sorted(model) if is_onnx_ir(model) else to_ir(checked)
     verification = None
-    with data_closed(before), TemporaryDirectory(prefix="sliceport-") as scratch:
-        changed, report = change(before)
+    with data_closed(copied), TemporaryDirectory(prefix="sliceport-") as scratch:
+        changed, report = change(copied)
         if is_verified:
             file = os.path.join(scratch, "model.onnx") if output is None else output
             run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}

@@ -25,7 +25,7 @@ from sliceport.slicing import Masks, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _MIN_OPSET = 14
-_WITH_STRIDES = 4
+_WITH_STRIDES = 4  # inputs
 _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
@@ -173,16 +173,17 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
+    """Return the output's dims for data of `dims`; None if not even the number of entries is known."""
     count = _count_entries(context)
     if count is None:
         return None
-    begin, end, strides = [_read_list(context, i) for i in (1, 2, 3)]
+    begin, end, strides = [_read_list(context, index) for index in (1, 2, 3)]
     masks = Masks.of({name: _read_mask(context, name) for name in MASK_ATTRIBUTES})
     spec = None
     if begin is not None and end is not None and (strides is not None or not context.has_input(3)):
         spec = StridedSliceSpec(begin, end, strides, masks)
         spec.check([dim.dim_value if dim.HasField("dim_value") else None for dim in dims])
-    result = []
+    output_dims = []
     for entry in masks.entries(count, len(dims)):
         dim = onnx.TensorShapeProto.Dimension()
         if entry.kind == "keep":
@@ -192,25 +193,20 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
         elif entry.kind == "slice" and spec is not None and dims[entry.axis].HasField("dim_value"):
             dim.dim_value = len(resolve_axis(*spec.bounds(entry.position), dims[entry.axis].dim_value))
         if entry.kind != "shrink":
-            result.append(dim)
-    return result
+            output_dims.append(dim)
+    return output_dims
 
 
 def _count_entries(context: Any) -> int | None:
     """Return the number of entries from the first list with a known length, or None."""
-    for i in (1, 2, 3):
-        entries = _read_list(context, i)
+    for index in (1, 2, 3):
+        entries = _read_list(context, index)
         if entries is not None:
             return len(entries)
-        type_proto = context.get_input_type(i) if context.has_input(i) else None
-        if (
-            type_proto is not None
-            and type_proto.tensor_type.HasField("shape")
-            and len(type_proto.tensor_type.shape.dim) == 1
-        ):
-            dim = type_proto.tensor_type.shape.dim[0]
-            if dim.HasField("dim_value"):
-                return int(dim.dim_value)
+        type_proto = context.get_input_type(index) if context.has_input(index) else None
+        dims: Any = () if type_proto is None else type_proto.tensor_type.shape.dim  # empty if no shape is declared
+        if len(dims) == 1 and dims[0].HasField("dim_value"):
+            return int(dims[0].dim_value)
     return None
 
 

@@ -77,11 +77,8 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        return (
-            {"schema_version": 1}
-            | self.changes.to_json()
-            | ({} if self.verification is None else self.verification.to_json())
-        )
+        verification = {} if self.verification is None else self.verification.to_json()
+        return {"schema_version": 1} | self.changes.to_json() | verification
 
     def __repr__(self) -> str:
         return f"<Result: {self.text().rpartition(chr(10))[2]}>"

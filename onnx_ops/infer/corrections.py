@@ -38,29 +38,29 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
         inputs: Facts of its inputs.
         dims: The dims that onnx infers; None if it infers no rank.
     """
-    data = inputs[0].dims if inputs else None
+    data_dims = inputs[0].dims if inputs else None
     if node.op_type == "Concat":
         return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # onnxruntime gives the indices of a scalar one row, onnx none. The dims of a scalar are empty.
-        return dims if data else None
+        # onnxruntime gives the indices of a scalar one row, onnx none. Only dims of a known rank above 0 are true.
+        return dims if data_dims else None
     if node.op_type == "Range":
-        return dims if has_clear_length([fact.data for fact in inputs]) else (None,)
+        return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
     is_reduction = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
-    may_be_empty = data is None or not all(isinstance(dim, int) and dim > 0 for dim in data)
+    may_be_empty = data_dims is None or not all(isinstance(dim, int) and dim > 0 for dim in data_dims)
     return _open_negative_axes(node, inputs, dims) if is_reduction and may_be_empty else dims
 
 
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a Concat with its sizes added again, because onnx before 1.23 adds them in 32 bits."""
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
     sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None]
     known_sizes = [size for size in sizes if isinstance(size, int)]
     if len(known_sizes) < len(inputs):
         return dims
-    return tuple([sum(known_sizes) if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
+    return tuple([sum(known_sizes) if index == axis % len(dims) else dim for index, dim in enumerate(dims)])
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
@@ -73,8 +73,8 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     if len(inputs) > 1 and node.input[1]:
         # Unknown axes may be negative.
         axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
-    negative = [axis for axis in axes if axis < 0]
-    if dims is None or (negative and not attributes.get("keepdims", 1)):
+    negative_axes = [axis for axis in axes if axis < 0]
+    if dims is None or (negative_axes and not attributes.get("keepdims", 1)):
         return None
-    dims_by_axis = dict(enumerate(dims)) | {axis % len(dims): None for axis in negative}
+    dims_by_axis = dict(enumerate(dims)) | {axis % len(dims): None for axis in negative_axes}
     return tuple(dims_by_axis.values())

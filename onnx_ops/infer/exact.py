@@ -42,6 +42,7 @@ _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
 _RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
+"""The first integer after which 32-bit floats leave out some."""
 # A quotient whose distance from an integer is a smaller part of itself than this may be rounded to either side.
 _MIN_DISTANCE = 1e-3
 
@@ -117,16 +118,19 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
         # onnx infers no length from open bounds, and all engines agree on integers.
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
-    if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all() or numbers[2] == 0:
+    if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all():
+        return False
+    start, end, step = numbers
+    if step == 0:
         return False
     if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
         return True
-    count = (numbers[1] - numbers[0]) / numbers[2]
+    count = (end - start) / step
     return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines agree on an operator for inputs of these types. `_is_exact` checks the values."""
+    """Return whether engines agree on an operator for these types and divisors. `_is_exact` checks other values."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
 from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
-from onnx_ops.model.specs import Known, MissingParameter, resolve
+from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
 from onnx_ops.model.views import ModelView, NodeView, ValueView
 from onnx_ops.model.walk import all_nodes, scoped_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
@@ -30,12 +30,13 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
         UsageError: `input_shapes` do not fit the model.
     """
     bind_shapes(model, input_shapes or {})
-    records = [_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
+    records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
     resolved = resolve_shapes(model, [record.node for record in records])
-    remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.dead
+    # Folding removes nodes from the graph; nodes in branches that are never taken count as folded, too.
+    remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)
     return [
-        _resolve_or_refuse(record, resolved.known.get(id(record.node)), hint)
+        _resolve_or_refuse(record, resolved.specs.get(id(record.node)), hint)
         if id(record.node) in remaining
         else Folded(*record.fields(), constants=resolved.constants.get(id(record.node), ()))
         for record in records
@@ -67,7 +68,7 @@ def _is_used(output: ValueView) -> bool:
     return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
 
 
-def _record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
+def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
     data = node.inputs[0] if node.inputs else None
     outputs = node.outputs
     return _Record(
@@ -82,17 +83,18 @@ def _record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record
     )
 
 
-def _resolve_or_refuse(record: _Record, resolved: Known | None, hint: str) -> Resolved | Refused:
+def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: str) -> Resolved | Refused:
+    """Return a node with its cuts, or with the reason for which it is refused; `hint` ends a message about sizes."""
     node = record.node
     try:
         if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")
-        spec, parts = resolved or resolve(node, record.opset)
-        if len(parts) != len(record.outputs):
-            raise InvalidSlice(f"{node.op_type} has {len(parts)} output(s), got {len(record.outputs)}")
+        spec, regions = resolved or resolve_node(node, record.opset)
+        if len(regions) != len(record.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(regions)} output(s), got {len(record.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
         return Refused(*record.fields(), refusal=_refusal(f"{node.op_type} {record.name!r}", error, node, hint))
-    cuts = tuple(map(Cut, record.outputs, parts, record.used))
+    cuts = tuple(map(Cut, record.outputs, regions, record.used))
     return Resolved(*record.fields(), cuts=cuts, spec=spec)
 
 
@@ -129,19 +131,21 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 def _shapes_hint(model: ModelView) -> str:
     """Return the end of a message: it lists the open dimensions of the graph inputs and shows how to give sizes."""
-    missing = []
+    descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, dims in unknown_inputs(model):
         name = value.name or ""
         if constant(value) is not None:
             continue  # below version 4 of the format, constants are inputs, too
         if dims is None:
-            missing.append(f"the shape of input {name!r}")
+            descriptions.append(f"the shape of input {name!r}")
             open_shapes[name] = None
             continue
-        missing += [f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        descriptions += [
+            f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)
+        ]
         open_shapes[name] = list(dims)
-    if not missing:
+    if not descriptions:
         return "."
-    verb = " are" if len(missing) > 1 else " is"
-    return f"; {', '.join(missing)}{verb} open: give sizes, as in {example_shapes(open_shapes)} (an example)."
+    verb = " are" if len(descriptions) > 1 else " is"
+    return f"; {', '.join(descriptions)}{verb} open: give sizes, as in {example_shapes(open_shapes)} (an example)."

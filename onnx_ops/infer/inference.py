@@ -30,10 +30,10 @@ def infer(model: ModelView) -> dict[Any, Facts]:
     except Exception as error:  # too large, or something that a file cannot hold
         logger.debug("shape inference is left out: %s", error)
         return {}
-    facts = _propagate(serialized)
-    if len(values) != len(facts):  # none if graphs are nested too deep
+    facts_in_order = _propagate(serialized)
+    if len(values) != len(facts_in_order):  # empty if graphs are nested too deep
         return {}
-    return {value: fact for value, fact in zip(values, facts, strict=True) if not fact.is_empty}
+    return {value: facts for value, facts in zip(values, facts_in_order, strict=True) if not facts.is_empty}
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:
@@ -45,10 +45,10 @@ def infer_shapes(model: ModelView) -> dict[Any, Facts]:
         The facts, constants included.
     """
     model.detach_weights()
-    facts = infer(model)
-    for value, fact in facts.items():
-        model.set_type(value, fact.element, fact.dims)
-    return facts
+    facts_by_value = infer(model)
+    for value, facts in facts_by_value.items():
+        model.set_type(value, facts.element, facts.dims)
+    return facts_by_value
 
 
 def _propagate(model: bytes) -> list[Facts]:
@@ -65,6 +65,6 @@ def _propagate(model: bytes) -> list[Facts]:
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (supervisor.ChildDied, MemoryError) as error:
         logger.debug("shape inference: the process of onnx %s", error)
-    except RecursionError:
+    except RecursionError:  # graphs are nested too deep, for our own rules too
         return []
     return propagate(model, asks_onnx=False)

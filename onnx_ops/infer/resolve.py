@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.nodes import LARGE_BYTES, constant, has_known_parameters, is_standard, read_elements
-from onnx_ops.model.specs import Known, resolve
+from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
@@ -55,12 +55,14 @@ def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[st
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
         )
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
-        expected = dim if isinstance(dim, int) else sizes.setdefault(dim, size) if dim else size
-        if expected != size:
+        # The first size that is given for a symbol counts for all axes with this symbol.
+        expected = sizes.setdefault(dim, size) if isinstance(dim, str) and dim else dim
+        if expected not in (None, "", size):
             raise UsageError(f"input {name!r} has {expected} elements on axis {axis}, but its given shape says {size}.")
 
 
 def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
+    """Replace symbols, and expressions of symbols, by their sizes in the shapes of all values."""
     if not sizes:
         return
     evaluated: dict[str, int | str | None] = {}
@@ -120,14 +122,14 @@ class ResolvedShapes:
     """The resolved slicing nodes of a model, by their `id`.
 
     Attributes:
-        known: The spec and Regions of each node that could be resolved.
+        specs: The spec and Regions of each node that could be resolved.
         constants: The bytes of each output of the nodes that were folded.
-        dead: The nodes in branches that are never taken.
+        untaken: The nodes in branches that are never taken.
     """
 
-    known: dict[int, Known] = field(default_factory=dict)
+    specs: dict[int, SpecAndRegions] = field(default_factory=dict)
     constants: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    dead: set[int] = field(default_factory=set)
+    untaken: set[int] = field(default_factory=set)
 
 
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
@@ -136,26 +138,26 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
     """
     resolved = ResolvedShapes()
-    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
     facts = infer_shapes(model)
-    resolved.dead = _find_dead(model, facts)
-    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    resolved.untaken = _find_untaken_nodes(model, facts)
+    unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
         return resolved
     producers = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = {id(node): node for node in (*producers, *slicing) if node is not None}
     resolved.constants = fold_nodes(model, nodes.values(), slicing, facts)
-    resolved.known.clear()  # folded constants may resolve these nodes further
+    resolved.specs.clear()  # read again with the folded constants, which may resolve more nodes
     return resolved
 
 
-def _find_dead(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
+def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
     """Return the `id` of each node in a branch of an If that is never taken."""
-    dead: set[int] = set()
+    untaken: set[int] = set()
     for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
         if condition is None:
@@ -165,8 +167,8 @@ def _find_dead(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
             continue
         branch = node.attributes.get("else_branch" if data.all() else "then_branch")
         if branch is not None and not branch.ref_attr_name and branch.type == GRAPH:
-            dead.update(map(id, all_nodes(branch.value)))
-    return dead
+            untaken.update(map(id, all_nodes(branch.value)))
+    return untaken
 
 
 def fold_nodes(
@@ -180,35 +182,35 @@ def fold_nodes(
     slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
     for node in nodes:
-        node_facts = [facts[output] for output in node.outputs if output in facts]
-        folded = [(fact.element, fact.data) for fact in node_facts if fact.data is not None]
-        if len(folded) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
+        output_facts = [facts[output] for output in node.outputs if output in facts]
+        outputs = [(output.element, output.data) for output in output_facts if output.data is not None]
+        if len(outputs) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
             continue
         if any(output.is_graph_output() for output in node.outputs):
             continue
-        model.fold(node, folded)
+        model.fold(node, outputs)
         if id(node) in slicing_ids:
-            constants[id(node)] = tuple([array.tobytes() for _, array in folded])
+            constants[id(node)] = tuple([array.tobytes() for _, array in outputs])
     return constants
 
 
-def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[int, Known]) -> list[NodeView]:
-    """Resolve the slicing nodes of known shape and parameters into `known`, and give their outputs their shapes.
+def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[int, SpecAndRegions]) -> list[NodeView]:
+    """Resolve the slicing nodes of known shape and parameters into `specs`, and give their outputs their shapes.
 
     Returns:
         The nodes whose shape or parameters are not known yet.
     """
     unresolved = []
     for node in slicing:
-        if id(node) in known:
+        if id(node) in specs:
             continue
         try:
-            known[id(node)] = spec_and_regions = resolve(node, model.opset_imports.get(node.domain, 1))
+            specs[id(node)] = _, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
             if not has_known_parameters(node):
                 unresolved.append(node)
             continue  # the error of a known node is reported when it is read
-        for output, region in zip(node.outputs, spec_and_regions[1], strict=False):
+        for output, region in zip(node.outputs, regions, strict=False):
             model.set_shape(output, region.output_shape)
             model.copy_type(output, node.inputs[0])
     return unresolved
@@ -221,20 +223,22 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
     # Slices of graph inputs cannot be folded. This common case needs no search for constants.
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
         return True
-    return not slices_constant(model, slicing)
+    return not has_foldable_slice(model, slicing)
 
 
-def slices_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Return whether all inputs of a slicing node are constants or computed from constants and known shapes alone."""
+def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
+    """Return whether a slicing node reads only constants and values computed from constants and known shapes."""
     constant_ids: set[int] = set()
     slicing_ids = {id(node) for node in slicing}
     for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type in ("Shape", "Size"):
-            folds = all(is_static(value.shape) for value in inputs)
+            is_foldable = all(is_static(value.shape) for value in inputs)
         else:
-            folds = bool(inputs) and all(id(value) in constant_ids or _is_small_constant(value) for value in inputs)
-        if folds:
+            is_foldable = bool(inputs) and all(
+                id(value) in constant_ids or _is_small_constant(value) for value in inputs
+            )
+        if is_foldable:
             if id(node) in slicing_ids:
                 return True
             constant_ids.update(map(id, node.outputs))

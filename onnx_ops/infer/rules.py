@@ -17,6 +17,7 @@ from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.facts import MAX_RANK, NO_FACTS, Facts, read_tensor
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, NUM_OUTPUTS_OPSET, SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
+from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -25,6 +26,7 @@ from sliceport.slicing.spec import normalize_axis
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
+"""Takes a node, the facts of its inputs and the version of its operator set; returns None to ask onnx instead."""
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
@@ -45,48 +47,52 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     if data.dims is None:
         return [Facts(data.element)]
     if opset >= SLICE_INPUTS_OPSET:
-        lists = [_read_list(inputs, i) for i in range(1, 5)]
-        is_given = [len(node.input) > i and bool(node.input[i]) for i in range(1, 5)]
+        parameters = [_read_list(inputs, index) for index in range(1, 5)]
+        is_given = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
         entry_count = _list_length(inputs[1]) if is_given[0] else None  # open `starts` may have a known length
     else:
-        lists = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
-        is_given = [values is not None for values in lists]
-        entry_count = None if lists[0] is None else len(lists[0])
-    starts, ends, axes, steps = lists
+        parameters = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
+        is_given = [values is not None for values in parameters]
+        entry_count = None if parameters[0] is None else len(parameters[0])
+    starts, ends, axes, steps = parameters
     if axes is None and not is_given[2] and entry_count is not None:
         axes = tuple(range(entry_count))
     if axes is None:
         return [Facts(data.element, (None,) * len(data.dims))]
-    # With an open list, the named axes are open and all others stay whole.
-    has_open_list = any(given and values is None for given, values in zip(is_given, lists, strict=True))
-    if has_open_list or starts is None or ends is None:
-        named_axes = {axis % len(data.dims) for axis in axes if -len(data.dims) <= axis < len(data.dims)}
-        return [Facts(data.element, tuple([None if i in named_axes else dim for i, dim in enumerate(data.dims)]))]
-    spec = SliceSpec(starts, ends, axes, steps)
-    dims = list(data.dims)
+    is_open = any(given and values is None for given, values in zip(is_given, parameters, strict=True))
+    if is_open or starts is None or ends is None:
+        # The sizes of the named axes are open, and all other axes stay whole.
+        rank = len(data.dims)
+        named_axes = {axis % rank for axis in axes if -rank <= axis < rank}
+        return [Facts(data.element, tuple([None if axis in named_axes else dim for axis, dim in enumerate(data.dims)]))]
+    return [_apply_slice(SliceSpec(starts, ends, axes, steps), data, data.dims)]
+
+
+def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
+    """Return the facts of the output of a Slice with known parameters."""
+    dims = list(data_dims)
     for axis, entry in spec.by_axis(len(dims)).items():
         dim = dims[axis]
         if not entry.is_whole(None):
             dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
-    result = Facts(data.element, tuple(dims))
+    output = Facts(data.element, tuple(dims))
     if data.sizes is not None:
-        _copy_selected_elements(data, [result], [spec.resolve(data.sizes)])
-    return [result]
+        _copy_selected_elements(data, [output], [spec.resolve(data.sizes)])
+    return output
 
 
 def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
     """Infer an `ov_ext::StridedSlice`, which onnx does not know."""
-    lists = [_read_list(inputs, i) for i in range(1, 4)]
+    begin, end, strides = (_read_list(inputs, index) for index in range(1, 4))
     has_strides = len(node.input) > 3 and bool(node.input[3])
-    begin, end, strides = lists
     sizes = inputs[0].sizes if inputs else None
     if sizes is None or begin is None or end is None or (has_strides and strides is None):
         return None
     masks = Masks.of({name: _ints_attribute(node, name) for name in MASK_ATTRIBUTES})
     region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
-    result = Facts(inputs[0].element, region.output_shape)
-    _copy_selected_elements(inputs[0], [result], [region])
-    return [result]
+    output = Facts(inputs[0].element, region.output_shape)
+    _copy_selected_elements(inputs[0], [output], [region])
+    return [output]
 
 
 def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
@@ -95,33 +101,35 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     count = len(node.output)
     if data.dims is None or not data.dims:
         return [Facts(data.element) for _ in range(count)]
-    axis = normalize_axis(next((a.i for a in node.attribute if a.name == "axis"), 0), len(data.dims))
+    axis = normalize_axis(
+        next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0), len(data.dims)
+    )
     size = data.dims[axis]
     # Split-1 has an optional input `split`; Split-2 and Split-11 have only the attribute.
     has_input = (opset == 1 or opset >= SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
-    parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _ints_attribute(node, "split")
-    if parts is None and not has_input and isinstance(size, int):
-        parts = SplitSpec.evenly(0, (size,), count, uneven_last=opset >= NUM_OUTPUTS_OPSET).sizes
-    if parts is None:
-        parts = [None] * count
-    if len(parts) != count or any(part is not None and part < 0 for part in parts):
-        raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
-    results = [Facts(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
-    known_parts = [part for part in parts if part is not None]
+    part_sizes: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _ints_attribute(node, "split")
+    if part_sizes is None and not has_input and isinstance(size, int):
+        part_sizes = SplitSpec.evenly(0, (size,), count, uneven_last=opset >= NUM_OUTPUTS_OPSET).sizes
+    if part_sizes is None:
+        part_sizes = [None] * count
+    if len(part_sizes) != count or any(part_size is not None and part_size < 0 for part_size in part_sizes):
+        raise InvalidSlice(f"split={list(part_sizes)} must have a size of at least 0 for each of the {count} outputs")
+    outputs = [Facts(data.element, (*data.dims[:axis], part_size, *data.dims[axis + 1 :])) for part_size in part_sizes]
+    known_part_sizes = [part_size for part_size in part_sizes if part_size is not None]
     sizes = data.sizes
-    if sizes is not None and len(known_parts) == count:
-        _copy_selected_elements(data, results, SplitSpec(axis, tuple(known_parts)).resolve(sizes))
-    return results
+    if sizes is not None and len(known_part_sizes) == count:
+        _copy_selected_elements(data, outputs, SplitSpec(axis, tuple(known_part_sizes)).resolve(sizes))
+    return outputs
 
 
-def _copy_selected_elements(data: Facts, results: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the selected elements of the data to the facts of the outputs."""
-    for result, region in zip(results, regions, strict=True):
+def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
+    """Copy the elements of the data that each region selects to the facts of an output, if they are known."""
+    for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
-            result.data = data.data[slices].reshape(region.output_shape).copy()
+            output.data = data.data[slices].reshape(region.output_shape).copy()
         elif data.integers is not None:
-            result.set_integers(data.integers[slices].reshape(region.output_shape))
+            output.set_integers(data.integers[slices].reshape(region.output_shape))
 
 
 def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
@@ -129,23 +137,23 @@ def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[
     dims = inputs[0].dims if inputs else None
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
-    bounds = {a.name: a.i for a in node.attribute}
+    bounds = {attribute.name: attribute.i for attribute in node.attribute}
     selected = dims[bounds.get("start") : bounds.get("end")]
-    fact = Facts(onnx.TensorProto.INT64, (len(selected),))
+    facts = Facts(onnx.TensorProto.INT64, (len(selected),))
     if len(selected) <= shape_arithmetic.MAX_ELEMENTS:
         elements = shape_arithmetic.make_open((len(selected),))
         elements[:] = [dim if isinstance(dim, int) else None for dim in selected]
-        fact.set_integers(elements)
-    return [fact]
+        facts.set_integers(elements)
+    return [facts]
 
 
 def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
     """Infer a Size. onnx infers no element."""
     sizes = inputs[0].sizes if inputs else None
-    fact = Facts(onnx.TensorProto.INT64, ())
+    facts = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
-        fact.data = np.array(prod(sizes), np.int64)
-    return [fact]
+        facts.data = np.array(prod(sizes), np.int64)
+    return [facts]
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
@@ -153,12 +161,10 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
-            fact = Facts(tensor.data_type, tuple(tensor.dims))
-            fact.data = read_tensor(tensor)
-            return [fact]
-        kinds = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
-        if attribute.name in kinds:
-            array = np.asarray(helper.get_attribute_value(attribute), kinds[attribute.name])
+            return [Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))]
+        dtypes = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+        if attribute.name in dtypes:
+            array = np.asarray(helper.get_attribute_value(attribute), dtypes[attribute.name])
             return [Facts(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, data=array)]
     return None
 
@@ -185,8 +191,8 @@ def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: i
     shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None
-    value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
-    element = onnx.TensorProto.FLOAT if value is None else value.data_type
+    fill = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
+    element = onnx.TensorProto.FLOAT if fill is None else fill.data_type
     return [Facts(element, tuple([dim if dim is not None and dim >= 0 else None for dim in shape]))]
 
 
@@ -202,18 +208,18 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def _list_length(fact: Facts) -> int | None:
+def _list_length(facts: Facts) -> int | None:
     """Return the number of elements of a list; None if it is open or above MAX_RANK."""
-    size = fact.dims[0] if fact.dims is not None and len(fact.dims) == 1 else None
+    size = facts.dims[0] if facts.dims is not None and len(facts.dims) == 1 else None
     return size if isinstance(size, int) and size <= MAX_RANK else None
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
     """Return the integers of an input; None if it is not a constant list of them."""
-    fact = inputs[index] if index < len(inputs) else NO_FACTS
-    if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:
+    facts = inputs[index] if index < len(inputs) else NO_FACTS
+    if facts.data is None or facts.element not in _INDEX_TYPES or facts.data.ndim != 1:
         return None
-    return tuple(fact.data.tolist())
+    return tuple(facts.data.tolist())
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:

@@ -43,14 +43,14 @@ def compute_elements(
         return None
     try:
         if op_type in _MOVES:
-            result = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
+            elements = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
         elif op_type in _ELEMENTWISE and opset >= _BROADCAST_OPSET:
-            result = _compute_each(_ELEMENTWISE[op_type], inputs, attributes)
+            elements = _compute_each(_ELEMENTWISE[op_type], inputs, attributes)
         else:
             return None
     except (ValueError, IndexError, TypeError):  # shapes that do not fit: the node is wrong
         return None
-    return result if result is not None and result.shape == tuple(sizes) else None
+    return elements if elements is not None and elements.shape == tuple(sizes) else None
 
 
 def make_open(sizes: Sequence[int]) -> Array:
@@ -71,23 +71,27 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     >>> reshape((4, 6), [None, 12], allowzero=False)
     (2, 12)
     """
-    copied = {i for i, size in enumerate(target) if size == 0 and not allowzero}
-    result: list[int | str | None] = [size if size is not None and size >= 0 else None for size in target]
-    for i in copied:
-        result[i] = dims[i] if dims is not None and i < len(dims) else None
-    open_axes = [i for i, size in enumerate(result) if size is None and i not in copied]
+    copied_axes = {axis for axis, size in enumerate(target) if size == 0 and not allowzero}
+    sizes: list[int | str | None] = [size if size is not None and size >= 0 else None for size in target]
+    for axis in copied_axes:
+        sizes[axis] = dims[axis] if dims is not None and axis < len(dims) else None
+    open_axes = [axis for axis, size in enumerate(sizes) if size is None and axis not in copied_axes]
     if dims is None or len(open_axes) != 1:
-        return tuple(result)
-    (axis,) = open_axes
+        return tuple(sizes)
+    (open_axis,) = open_axes
     # An open entry may have any value if a copied size is 0; onnxruntime refuses -1 there.
-    if target[axis] is None and not all(isinstance(result[i], int) and result[i] for i in copied):
-        return tuple(result)
-    before = [dim for i, dim in enumerate(dims) if i not in copied]
-    after = [size for i, size in enumerate(result) if i not in copied and i != axis]
-    counts = [prod(size for size in sizes if isinstance(size, int)) for sizes in (before, after)]
-    if all(isinstance(size, int) for size in (*before, *after)) and counts[1] and counts[0] % counts[1] == 0:
-        result[axis] = counts[0] // counts[1]
-    return tuple(result)
+    if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
+        return tuple(sizes)
+    # Copied sizes cancel out, so that they may be symbols.
+    data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
+    other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes and axis != open_axis]
+    data_count, other_count = (
+        prod(size for size in factors if isinstance(size, int)) for factors in (data_sizes, other_sizes)
+    )
+    is_known = all(isinstance(size, int) for size in (*data_sizes, *other_sizes))
+    if is_known and other_count and data_count % other_count == 0:
+        sizes[open_axis] = data_count // other_count
+    return tuple(sizes)
 
 
 def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
@@ -97,9 +101,9 @@ def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
     (2, 3, 4)
     """
     rank = max(len(dims), len(target))
-    left = (1,) * (rank - len(dims)) + tuple(dims)
-    right = (1,) * (rank - len(target)) + tuple(target)
-    return tuple([_broadcast(a, b) for a, b in zip(left, right, strict=True)])
+    data_sizes = (1,) * (rank - len(dims)) + tuple(dims)
+    target_sizes = (1,) * (rank - len(target)) + tuple(target)
+    return tuple([_broadcast(dim, size) for dim, size in zip(data_sizes, target_sizes, strict=True)])
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
@@ -112,6 +116,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
 
 
 def _compute_each(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
+    """Apply a function to the elements of broadcast inputs; None if an input is open, or for a Mod with fmod."""
     arrays = [array for array in inputs if array is not None]
     if len(arrays) < len(inputs) or attributes.get("fmod"):
         return None
@@ -142,6 +147,7 @@ def divide(a: int, b: int) -> int | None:
 
 
 def _mod(a: int | None, b: int | None) -> int | None:
+    # Without fmod, the remainder has the sign of the divisor, as in Python.
     return None if a is None or not b else a % b
 
 
@@ -152,10 +158,10 @@ def _multiply(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * b
 
 
-def _where(condition: bool | None, a: Any, b: Any) -> Any:
+def _where(condition: bool | None, if_true: Any, if_false: Any) -> Any:
     if condition is None:
-        return a if a == b else None
-    return a if condition else b
+        return if_true if if_true == if_false else None
+    return if_true if condition else if_false
 
 
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
@@ -180,6 +186,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 }
 
 Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
+"""Takes the inputs, the attributes, the shape of the output and the version of the operator set."""
 
 
 def _reshape_elements(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
@@ -190,6 +197,7 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
     data, indices = inputs
     if data is None or indices is None or not data.ndim or None in indices.reshape(-1).tolist():
         return None
+    # Before, the specification defines no negative indices.
     if opset < _NEGATIVE_INDICES_OPSET and any(index < 0 for index in indices.flat):
         return None
     return np.asarray(np.take(data, indices.astype(np.int64), axis=attributes.get("axis", 0)))
@@ -205,7 +213,7 @@ def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __:
 def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
     if any(array is None for array in inputs):
         return None
-    return np.asarray(np.concatenate(inputs, axis=attributes.get("axis", 1)))
+    return np.asarray(np.concatenate(inputs, axis=attributes.get("axis", 1)))  # Concat-1 may omit the axis
 
 
 def _transpose(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:

@@ -62,7 +62,7 @@ class Findings:
 
 
 def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
-    """Check a tensor of `owner`, which is the name in messages of the graph, function or node that holds it."""
+    """Check a tensor. `owner` names the graph, function or node that holds it, for messages."""
     check_text(owner, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
         findings.is_plain = False

@@ -17,8 +17,9 @@ from onnx_ops.model.nodes import (
     read_int,
     read_ints,
     read_string,
+    shape_of,
 )
-from onnx_ops.model.specs import known_split, slice_spec, split_spec, strided_slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec, split_spec_with_open_sizes, strided_slice_spec
 from onnx_ops.model.views import Array, NodeView, ValueView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (
@@ -47,12 +48,14 @@ Sizes = Sequence[int | None]
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_AXES = 8
+"""The largest rank of a tensor that a Slice or Split of the DirectML provider takes."""
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the DirectML provider takes."""
 _MAX_EINSUM_LABELS = 5
 _ALIGNMENT_BITS = 128
-_VIEWS = ("Identity", "Squeeze", "Unsqueeze")
-_PRODUCER_VIEWS = (*_VIEWS, "Reshape", "Flatten")
+_SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
+_SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
+"""Operators that may stand between a slice and the nodes that it is fused with: behind it, and in front of it."""
 _ELEMENT_WISE = frozenset(
     "Abs Acos Acosh Add Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid "  # noqa: SIM905
     "HardSwish LeakyRelu Log Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
@@ -63,6 +66,7 @@ _MAX_CONV_TRANSPOSE_OPSET = 21
 """The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
 _AXES, _STEPS = 3, 4
+"""Indices of inputs of Slice."""
 
 
 def check_node(node: NodeView, opset: int) -> None:
@@ -90,18 +94,19 @@ def check_node(node: NodeView, opset: int) -> None:
 
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
+    """Check a Split by the rules that hold for every value of its open sizes."""
     # The number of outputs replaces an open size, because it divides into that many equal parts.
     full_sizes = [len(node.outputs) if size is None else size for size in sizes]
-    parts = split_spec(node, opset, tuple(full_sizes))
+    spec = split_spec(node, opset, tuple(full_sizes))
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
     if sizes[axis] is None:
-        full_sizes[axis] = sum(parts.sizes)
-    parts.resolve(full_sizes)
+        full_sizes[axis] = sum(spec.sizes)  # written part sizes give an open axis its size
+    spec.resolve(full_sizes)
 
 
 def sizes_of(value: ValueView) -> Sizes | None:
     """Return the sizes of a value, None if its rank is open."""
-    shape = value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
+    shape = shape_of(value)
     return None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
 
 
@@ -127,8 +132,8 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         return (NOTHING_SELECTED,)
     defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
     adapted = adapt_bounds(entries, sizes)
-    changed = [entry for axis, entry in entries.items() if adapted[axis] != entry]
-    defects += dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed)
+    refused = [entry for axis, entry in entries.items() if adapted[axis] != entry]
+    defects += dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in refused)
     return tuple(defects)
 
 
@@ -136,7 +141,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     """Return the defect that no replacement avoids: too many axes, or a result about which engines disagree."""
     if sizes is not None and len(sizes) > _MAX_AXES:
         return MORE_THAN_EIGHT_AXES
-    disagreement = find_disagreement(node, opset, sizes)
+    disagreement = find_disagreement(node, opset, sizes)  # `harden` rewrites some contested nodes all the same
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
@@ -163,27 +168,29 @@ def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Split triggers; arguments and order are those of `slice_defects`."""
     unfixable = find_unfixable(node, opset, sizes)
+    # The provider refuses too many axes even if nothing reads the parts. All other defects show in parts that are read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
     if unfixable is MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
         return (unfixable,)
     if not is_read:
         return ()
     try:
-        parts = known_split(node, opset, sizes).sizes
+        part_sizes = split_spec_with_open_sizes(node, opset, sizes).sizes
     except (InvalidSlice, DynamicSlice):
-        parts = ()
-    return (*[ONE_PART_GATES_ANOTHER] * is_gated(node.outputs), *[EMPTY_PART] * (0 in parts))
+        part_sizes = ()
+    return (*[ONE_PART_GATES_ANOTHER] * is_gated(node.outputs), *[EMPTY_PART] * (0 in part_sizes))
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
     """Return whether one part is multiplied by the Sigmoid of another, with any Identity nodes between."""
+    # By the `id` of each Mul: the indices of the parts that it reads without a Sigmoid between.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
-    for i, part in enumerate(parts):
+    for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
-            parts_by_product[id(product)].add(i)
+            parts_by_product[id(product)].add(index)
     return any(
-        parts_by_product[id(product)] - {i}
-        for i, gate in enumerate(parts)
+        parts_by_product[id(product)] - {index}
+        for index, gate in enumerate(parts)
         for _, sigmoid in find_readers(gate, "Sigmoid")
         for product, _ in find_readers(sigmoid, "Mul")
         if id(product) in parts_by_product
@@ -192,13 +199,13 @@ def is_gated(parts: Sequence[ValueView]) -> bool:
 
 def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
     """Yield the nodes of an operator that read a value, directly or through Identity, each with its first output."""
-    stack = [value]
-    while stack:
-        for node in stack.pop().consumers():
+    same_values = [value]
+    while same_values:
+        for node in same_values.pop().consumers():
             if is_operator(node, op_type):
                 yield node, node.outputs[0]
             elif is_operator(node, "Identity"):
-                stack.append(node.outputs[0])
+                same_values.append(node.outputs[0])
 
 
 def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) -> list[Value | int]:
@@ -210,24 +217,24 @@ def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) 
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
-    parts: list[Value | int] = []
+    entries: list[Value | int] = []
     for operand in operands:
         if operand is None:
             return []
-        entries = read_elements(operand, MAX_AXES)
-        if entries is None:
-            entries = read_static(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
-        parts += [operand] if entries is None else [int(entry) for entry in entries.flat]  # type: ignore[list-item]
-    return parts
+        elements = read_elements(operand, MAX_AXES)
+        if elements is None:
+            elements = read_static(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+        entries += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
+    return entries
 
 
-def reshape_defects(node: NodeView, parts: Sequence[ValueView | int]) -> Defects:
+def reshape_defects(node: NodeView, entries: Sequence[ValueView | int]) -> Defects:
     """Return the defects that a Reshape to a shape of these entries triggers.
 
     Raises:
         InvalidSlice, DynamicSlice: Its allowzero is not an integer or not known.
     """
-    is_refused = bool(read_int(node, "allowzero", 0)) and parts.count(-1) == 1 and 0 not in parts
+    is_refused = bool(read_int(node, "allowzero", 0)) and entries.count(-1) == 1 and 0 not in entries
     return (ALLOWZERO,) if is_refused else ()
 
 
@@ -261,14 +268,15 @@ def einsum_defects(node: NodeView) -> Defects:
     terms = einsum_terms(node)
     if len(terms) != len(("left", "right", "output")):
         return ()
-    left, right, kept = map(set, terms)
-    summed = (left | right) - kept
-    if not summed or not kept:
+    left, right, output = map(set, terms)
+    summed = (left | right) - output
+    if not summed or not output:
         return ()
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (EINSUM_OF_NO_MATMUL,)
-    axes_of_gemm = min(1, len(kept - left)) + min(1, len(kept - right)) + 2
-    return (EINSUM_DROPS_A_LABEL,) if len(kept) > axes_of_gemm else ()
+    # A GEMM keeps at most one axis that only one tensor has, for each tensor, and two axes that both have.
+    axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
+    return (EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
 
 
 def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
@@ -279,6 +287,8 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits: int) -> Defects:
     """Return the defect that a Slice or Split triggers between nodes that the DirectML provider fuses with it.
+
+    The provider fuses a slice only if each of the values around it has one reader.
 
     Args:
         node: The node.
@@ -299,7 +309,7 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
         region = slice_spec(node, opset).resolve(shape)
     else:
         region = split_spec(node, opset, shape).resolve(shape)[read_outputs[0]]
-    start = _start_of_run(region)
+    start = _start_of_run(region)  # the defect shows at aligned addresses only
     return (ALIGNED_RUN,) if start is not None and start * bits % _ALIGNMENT_BITS == 0 else ()
 
 
@@ -307,11 +317,10 @@ def _start_of_run(region: Region) -> int | None:
     """Return the first element of a region that is one run of elements, but not all; None for any other region."""
     counts = [len(indices) for indices in region.ranges]
     is_whole = [count == size for count, size in zip(counts, region.input_shape, strict=True)]
-    first = next((axis for axis, count in enumerate(counts) if count != 1), len(counts))
-    is_run = (
-        0 not in counts and all(is_whole[first + 1 :]) and all(i.step == 1 for i in region.ranges[first : first + 1])
-    )
-    if not is_run or all(is_whole):
+    # In a run, the axes in front of the first long one select one element, and the axes behind it are whole.
+    first_long = next((axis for axis, count in enumerate(counts) if count != 1), len(counts))
+    has_step_1 = all(indices.step == 1 for indices in region.ranges[first_long : first_long + 1])
+    if 0 in counts or not has_step_1 or not all(is_whole[first_long + 1 :]) or all(is_whole):
         return None
     start = 0
     for indices, size in zip(region.ranges, region.input_shape, strict=True):
@@ -320,27 +329,27 @@ def _start_of_run(region: Region) -> int | None:
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether another node computes a value, and one node reads it, with views between."""
+    """Return whether a node computes a value for one reader, with nodes between that only change its shape."""
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
         if producer is None or producer.op_type == "Constant" or not producer.inputs:
             return False
         source = producer.inputs[0]
-        if not is_operator(producer, *_PRODUCER_VIEWS) or source is None:
+        if not is_operator(producer, *_SHAPE_CHANGES_OF_DATA) or source is None:
             return True
         value = source
     return False
 
 
 def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
-    """Return whether an element-wise node reads a value once, and no other node does, with views between."""
+    """Return whether one element-wise node alone reads a value, once, with nodes between that only change its shape."""
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
-        if sum(each is value for each in reader.inputs) != 1:
+        if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_operator(reader, *_ELEMENT_WISE):
             return True
-        if not is_operator(reader, *_VIEWS):
+        if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]
     return False

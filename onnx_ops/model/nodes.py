@@ -225,8 +225,3 @@ def _get_attribute(node: NodeView, name: str) -> AttributeView | None:
             f"attribute {name} is the function's attribute {attribute.ref_attr_name!r}, which each call sets for itself"
         )
     return attribute
-
-
-def has_open_attribute(node: ir.Node) -> bool:
-    """Return whether an attribute refers to an attribute of the node's function, which each call sets for itself."""
-    return any(attribute.is_ref() for attribute in node.attributes.values())

@@ -30,9 +30,9 @@ from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
-_INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
-_FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _Formats = dict[int, tuple[str, int]]  # by element type: the code in `struct`, and the bytes of an element
+_INT64_FORMAT: _Formats = {ElementType.INT64.value: ("q", 8)}
+_FORMATS: _Formats = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _MAX_PARAMETERS = 2**20
 
 
@@ -40,11 +40,11 @@ class MissingParameter(DynamicSlice):
     """A parameter is stored in an external data file that cannot be read."""
 
 
-Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
+SpecAndRegions = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
 """The spec of a node, and the Region of each of its outputs."""
 
 
-def resolve(node: NodeView, opset: int) -> Known:
+def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
     """Return the spec of a slicing node, and the Region that each output selects.
 
     Raises:
@@ -55,8 +55,8 @@ def resolve(node: NodeView, opset: int) -> Known:
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
     if node.op_type == "Split":
-        parts = split_spec(node, opset, shape)
-        return parts, parts.resolve(shape)
+        split = split_spec(node, opset, shape)
+        return split, split.resolve(shape)
     spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     return spec, (_resolve_cached(spec, shape),)
 
@@ -105,17 +105,19 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     """Return the spec of a Split node of data of `shape`, with the size of each part.
 
+    Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
+
     Raises:
         InvalidSlice: The parts are given twice or not at all (opset 18), or there are more or fewer parts than outputs.
         DynamicSlice: A parameter is not a constant that can be read.
     """
-    _check_inputs(node, 1, 2 if opset == 1 or opset >= SPLIT_INPUT_OPSET else 1, opset)
+    takes_input = opset == 1 or opset >= SPLIT_INPUT_OPSET
+    _check_inputs(node, 1, 2 if takes_input else 1, opset)
     axis = read_int(node, "axis", 0)
     count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
-    formats = _FORMATS if opset == 1 else _INT64_FORMAT
-    sizes = _read_input(node, 1, "split", formats) if opset == 1 or opset >= SPLIT_INPUT_OPSET else None
+    sizes = _read_input(node, 1, "split", _FORMATS if opset == 1 else _INT64_FORMAT) if takes_input else None
     if opset < SPLIT_INPUT_OPSET and sizes is None:
         sizes = read_ints(node, "split")
     num_outputs = read_int(node, "num_outputs", None) if opset >= NUM_OUTPUTS_OPSET else None
@@ -138,8 +140,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     return SplitSpec.evenly(axis, shape, count, uneven_last=True)
 
 
-def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the parts of a Split, its axis counted from the front if the rank is known.
+def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
+    """Return the spec of a Split of data with open sizes, its axis counted from the front if the rank is known.
 
     Args:
         node: The Split.
@@ -147,25 +149,26 @@ def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) 
         sizes: The sizes of its data, None for an open one; None if the rank is open.
 
     Raises:
-        InvalidSlice: The parts break a rule, or do not add up to the size of the axis, if that is known.
-        DynamicSlice: The parts are not known.
+        InvalidSlice: The part sizes break a rule, or do not add up to the size of the axis, if that is known.
+        DynamicSlice: The part sizes are not constant, or are missing while the size of the axis is open.
     """
     axis = read_int(node, "axis", 0)
-    in_range = sizes is not None and -len(sizes) <= axis < len(sizes)
-    size = sizes[axis] if sizes is not None and in_range else None
+    has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
+    size = sizes[axis] if sizes is not None and has_axis else None
     is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
     data = node.inputs[0] if node.inputs else None
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
         raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
-    # Only the size of the split axis is read, and only if the parts are not written.
+    # Only the size of the split axis is read, and only if the part sizes are not written.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
-    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and in_range else spec
+    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and has_axis else spec
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
+    """Check that a node has from `fewest` to `most` inputs, those that are left out between others included."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -190,6 +193,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
+    """Return the integers of a constant list. `name` is that of the parameter, for messages."""
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data

@@ -21,8 +21,8 @@ STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "MatMul")
 """Further operators that `harden_for_directml` looks at whatever their attributes."""
-_LOOKED_AT = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
-"""The operators that passes ask for."""
+_COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
+"""The operators that some pass asks `Analysis.nodes_of` for."""
 
 
 class Analysis:
@@ -43,7 +43,7 @@ class Analysis:
         self.infer()
 
     def infer(self) -> None:
-        """Infer shapes and types anew, for more may follow from what the nodes have become."""
+        """Infer shapes and types anew, because more may follow from the nodes as they are now."""
         self.value_info = infer_value_info(self.model, folding=self._folding)
         self.forget()
         self.is_current = True
@@ -61,7 +61,7 @@ class Analysis:
             self._nodes = [
                 (node, opset)
                 for node, opset in rewritable_nodes(self.model)
-                if node.op_type in _LOOKED_AT and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
+                if node.op_type in _COLLECTED and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
             ]
         return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
 

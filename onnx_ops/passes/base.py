@@ -74,7 +74,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     @abstractmethod
     def apply(self, model: ir.Model) -> None:
-        """Rewrite what there is to rewrite, and report it by `report_change` or in `skipped`."""
+        """Rewrite the nodes that match, and report each by `report_change` or in `skipped`."""
 
     def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
         """Add the change of a node to `changes`, or a node with defects that no replacement avoids, which stays.
@@ -122,10 +122,10 @@ class SlicingPass(ir.passes.InPlacePass):
             value.shape = None if value.type is None else ir.Shape(sizes)
 
     def remove_node(self, node: ir.Node) -> None:
-        """Remove a node that nothing reads any more, and what only it read."""
-        read = node.inputs
+        """Remove a node that nothing reads any more, and the constants and nodes that only this node read."""
+        inputs = node.inputs
         remove_nodes([node])
-        for value in read:
+        for value in inputs:
             remove_unread(value)
 
     def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
@@ -137,14 +137,16 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             Skip: One part of a Split would gate another.
         """
-        added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
+        # By Split: the outputs that are replaced by its parts, whose readers become readers of the parts.
+        replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
             assert value is not None
             split = self.edits.identities.skip(value).producer()
             if is_operator(split, "Split"):
-                added[split].append(output)
-        if any(would_be_gated(split.outputs, outputs, self.edits.identities) for split, outputs in added.items()):
-            raise Skip(WOULD_BE_GATED)
+                replaced_outputs[split].append(output)
+        for split, outputs in replaced_outputs.items():
+            if would_be_gated(split.outputs, outputs, self.edits.identities):
+                raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():
             assert value is not None
@@ -182,14 +184,14 @@ class SlicingPass(ir.passes.InPlacePass):
             annotated: The new nodes that get the annotations of the old ones; the last one if None.
             position: The old node at which the new ones are inserted; the last one if None.
         """
-        for before, after in values.items():
-            annotate_value(after, before)
-            self.value_info.copy_entry(after, before)
+        for value, successor in values.items():
+            annotate_value(successor, value)
+            self.value_info.copy_entry(successor, value)
         annotate_nodes(new[-1:] if annotated is None else annotated, old)
-        inputs = [value for node in old for value in node.inputs]
+        inputs = [source for node in old for source in node.inputs]
         self.edits.replace_nodes(position or old[-1], old, new, list(values), list(values.values()))
-        for value in inputs:
-            remove_unread(value)
+        for source in inputs:
+            remove_unread(source)
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
         """Replace a node by one constant for each of its outputs that are used, and report the change."""
@@ -198,10 +200,11 @@ class SlicingPass(ir.passes.InPlacePass):
             reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
             self.skip(node, reason)
             return
-        new = [build_tensor(tensor) for tensor in tensors]
-        for constant, output in zip(new, used, strict=True):
+        constants = [build_tensor(tensor) for tensor in tensors]
+        for constant, output in zip(constants, used, strict=True):
             constant.name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
-        self.replace_nodes([node], new, dict(zip(used, (constant.outputs[0] for constant in new), strict=True)), new)
+        successors = {output: constant.outputs[0] for output, constant in zip(used, constants, strict=True)}
+        self.replace_nodes([node], constants, successors, constants)
         self.report_change(node, "Constant")
 
 
@@ -220,7 +223,8 @@ class NodePass(SlicingPass):
 
     def __init__(self) -> None:
         super().__init__()
-        self._read: dict[ir.Node, Any] = {}
+        # By node: what `read_once` returns, or the Skip that it raises.
+        self._read_results: dict[ir.Node, Any] = {}
 
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
         """Rewrite node by node."""
@@ -229,21 +233,21 @@ class NodePass(SlicingPass):
             if node.graph is not None:  # else removed together with one that was rewritten
                 self._visit(node, opset)
         self.split_members = frozenset()
-        self._read = {}
+        self._read_results = {}
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
         """Call `read` once for a node in a run of the pass, and return its result or raise its error each time."""
-        if node not in self._read:
+        if node not in self._read_results:
             try:
-                self._read[node] = read()
+                self._read_results[node] = read()
             except SKIPS as reason:
-                self._read[node] = Skip(str(reason))
-        if isinstance(self._read[node], Skip):
-            raise self._read[node]
-        return cast("T", self._read[node])
+                self._read_results[node] = Skip(str(reason))
+        if isinstance(self._read_results[node], Skip):
+            raise self._read_results[node]
+        return cast("T", self._read_results[node])
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node and report it."""
+        """Rewrite a node if it matches; report it as skipped if it is invalid or nearly matches."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -275,20 +279,20 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     Returns:
         The changes of each pass in all rounds, then the nodes that it could not fix in the last round.
     """
-    rewritten: list[list[Change]] = [[] for _ in passes]
+    all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        if not modified:  # the last round, unless more follows from what the nodes have become
+        if not modified:  # the last round, unless new shapes follow from the replaced nodes
             if not analysis.is_current:
                 analysis.infer()
             is_stale = False
         modified = False
-        for each, changes in zip(passes, rewritten, strict=True):
-            if each.run(analysis):
+        for slicing_pass, changes in zip(passes, all_changes, strict=True):
+            if slicing_pass.run(analysis):
                 modified = is_stale = True
-                if each.reveals_shapes:
+                if slicing_pass.reveals_shapes:
                     analysis.infer()
-            changes += [change for change in each.changes if change.replacement is not None]
-    for each, changes in zip(passes, rewritten, strict=True):
-        changes += [change for change in each.changes if change.replacement is None]
-    return rewritten
+            changes += [change for change in slicing_pass.changes if change.replacement is not None]
+    for slicing_pass, changes in zip(passes, all_changes, strict=True):
+        changes += [change for change in slicing_pass.changes if change.replacement is None]
+    return all_changes

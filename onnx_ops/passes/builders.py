@@ -31,7 +31,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     """Return a Constant node of a tensor without elements.
 
     Raises:
-        Skip: NumPy, in whose arrays onnx-ir keeps constants, has none of these sizes.
+        Skip: NumPy, in whose arrays onnx-ir keeps constants, cannot make an array of these sizes.
     """
     try:
         empty = np.zeros(shape, dtype.numpy())
@@ -45,7 +45,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
 def build_slice(
     data: ir.Value, entries: Mapping[int, AxisSlice], opset: int, *, lists_steps: bool = False
 ) -> list[ir.Node]:
-    """Return a Slice by start, end and step of each axis, after its constants.
+    """Return a Slice that cuts each axis by its start, end and step; its constants come first.
 
     Steps that are all 1 are left out, unless `lists_steps` is set.
 
@@ -84,15 +84,16 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 def build_squeeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
     """Return a Squeeze of axes, after its constant."""
-    return _build_view("Squeeze", data, axes, opset)
+    return _build_with_axes("Squeeze", data, axes, opset)
 
 
 def build_unsqueeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
     """Return an Unsqueeze that adds axes, after its constant."""
-    return _build_view("Unsqueeze", data, axes, opset)
+    return _build_with_axes("Unsqueeze", data, axes, opset)
 
 
-def _build_view(op_type: str, data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
+def _build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
+    """Return a node whose axes are an attribute or, in newer operator sets, an input."""
     if opset < AXES_INPUT_OPSET:
         return [ir.node(op_type, [data], {"axes": list(axes)})]
     constant = build_constant(axes)

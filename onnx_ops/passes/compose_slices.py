@@ -37,20 +37,20 @@ class _ComposePass(NodePass):
         second = read_slice(node, opset, shape)
         if keeps_all(second, self.sizes(node.inputs[0])):
             return  # RemoveIdentitySlicesPass takes it
-        new = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
-        self.replace_node(node, new)
+        new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
+        self.replace_node(node, new_nodes)
         self.report_change(node, "Slice")
 
     def _read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
-        """Return what the first node selects of each axis into its output `source`."""
+        """Return the start, end and step of each axis that the first node cuts from its data into `source`."""
         shape = self.sizes(first.inputs[0])
         if first.op_type == "Slice":
             return read_slice(first, opset, shape)
         # Many Slices may read the parts of one Split.
-        parts = self.read_once(first, lambda: read_exact_split(first, opset, shape))
+        split = self.read_once(first, lambda: read_exact_split(first, opset, shape))
         index = source.index()
         assert index is not None
-        return {parts.axis: AxisSlice(*parts.bounds[index], 1)}
+        return {split.axis: AxisSlice(*split.bounds[index], 1)}
 
 
 class ComposeSlicesPass(_ComposePass):
@@ -93,7 +93,7 @@ def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis of one slice that selects what two in a row select.
+    """Return the start, end and step of each axis of one slice that selects the same as two in a row.
 
     Args:
         first: The entries of the slice of a tensor of `shape`.

@@ -22,7 +22,7 @@ def unmark(model: ir.Model) -> None:
 
 
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
-    """Build a copy of a model to infer and fold in.
+    """Build a probe: a copy of a model in which values are inferred and nodes are folded.
 
     Contested nodes are marked in the model, and are of an unknown domain in the copy, so that nothing is inferred from
     them.
@@ -38,9 +38,9 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
         ModelError: See `clone_model`; or a function cannot be inlined.
     """
     nodes = list(every_node(model))
-    for i, (node, opset) in enumerate(nodes):
+    for number, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = i  # copied into the copy, so that its nodes can be matched with those of the model
+        node.meta[_NUMBER] = number  # copied into the copy, so that its nodes can be matched with those of the model
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]

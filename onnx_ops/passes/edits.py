@@ -29,18 +29,18 @@ _USED = "sliceport.used"
 
 
 class Identities:
-    """The values before chains of Identity nodes. Each node is walked once."""
+    """The sources of values: the values in front of chains of Identity nodes. Each node is walked once."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
 
     def skip(self, value: ir.Value) -> ir.Value:
-        """Return the value before all Identity nodes that lead to this one."""
-        walked = []
-        while (before := self._read_identity(value)) is not None:
-            walked.append(value)
-            value = before
-        self._sources.update(dict.fromkeys(walked, value))
+        """Return the value in front of all Identity nodes that lead to this one."""
+        copies = []
+        while (source := self._read_identity(value)) is not None:
+            copies.append(value)
+            value = source
+        self._sources.update(dict.fromkeys(copies, value))
         return value
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
@@ -63,7 +63,7 @@ class GraphEdits:
     """Changes of graphs whose outputs nothing else changes meanwhile.
 
     Attributes:
-        identities: The values before chains of Identity nodes.
+        identities: The sources of values behind chains of Identity nodes.
     """
 
     def __init__(self) -> None:
@@ -72,13 +72,13 @@ class GraphEdits:
 
     def replace_nodes(
         self,
-        place: ir.Node,
+        position: ir.Node,
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
         old_values: Sequence[ir.Value],
         new_values: Sequence[ir.Value],
     ) -> None:
-        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `place`."""
+        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `position`."""
         for value, successor in zip(old_values, new_values, strict=True):
             successor.type = value.type if value.type is not None else successor.type
             successor.shape = value.shape if value.shape is not None else successor.shape
@@ -86,11 +86,11 @@ class GraphEdits:
             successor.name = value.name if value.name is not None else successor.name
         for value, successor in zip(old_values, new_values, strict=True):
             self.replace_value(value, successor)
-        graph = place.graph
+        graph = position.graph
         assert graph is not None
         for node in new:
             mark_new(node)
-        graph.insert_after(place, new)
+        graph.insert_after(position, new)
         remove_nodes(old)
 
     def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
@@ -100,21 +100,22 @@ class GraphEdits:
         if value.is_graph_output() and graph is not None:
             positions_by_output = self._positions_in(graph)
             positions = positions_by_output.pop(value, [])
-            for i in positions:
-                graph.outputs[i] = successor
+            for index in positions:
+                graph.outputs[index] = successor
             positions_by_output.setdefault(successor, []).extend(positions)
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
             elif use.node.inputs[use.idx] is value:  # else replaced with another input of that node
-                _replace_all_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
+                inputs = [successor if source is value else source for source in use.node.inputs]
+                _replace_all_inputs(use.node, inputs)
 
     def _positions_in(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
         """Return the positions of each output of a graph in its list of outputs."""
         if graph not in self._positions:
             self._positions[graph] = {}
-            for i, output in enumerate(graph.outputs):
-                self._positions[graph].setdefault(output, []).append(i)
+            for index, output in enumerate(graph.outputs):
+                self._positions[graph].setdefault(output, []).append(index)
         return self._positions[graph]
 
 
@@ -143,19 +144,19 @@ def detach_inputs(node: ir.Node) -> None:
 
 def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
     """Replace all inputs of a node and update the uses of values. onnx-ir would copy all inputs for each of them."""
-    before = node.inputs
+    old_inputs = node.inputs
     if getattr(node, "device_configurations", None):  # they name inputs, and onnx-ir keeps them up to date
-        for i, value in enumerate(inputs):
-            node.replace_input_with(i, value)
+        for index, value in enumerate(inputs):
+            node.replace_input_with(index, value)
         return
     node._inputs = tuple(inputs)
-    for i, (old, new) in enumerate(zip(before, inputs, strict=True)):
+    for index, (old, new) in enumerate(zip(old_inputs, inputs, strict=True)):
         if old is new:
             continue
         if old is not None:
-            old._remove_usage(node, i)
+            old._remove_usage(node, index)
         if new is not None:
-            new._add_usage(node, i)
+            new._add_usage(node, index)
 
 
 def is_used(value: ir.Value) -> bool:
@@ -180,6 +181,7 @@ def remove_unread(value: ir.Value | None) -> None:
 
 
 def _can_be_removed(node: ir.Node) -> bool:
+    """Return whether nothing reads a node, and removing it changes no other result."""
     is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
@@ -189,11 +191,12 @@ def _can_be_removed(node: ir.Node) -> bool:
 
 def _writes_used(node: ir.Node) -> bool:
     """Return whether anything reads an output of a node, and remember which output, to look there first next time."""
-    last = node.meta.get(_USED, 0)
-    used = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
-    if used:
-        node.meta[_USED] = used
-    return used is not None
+    cached_index = node.meta.get(_USED, 0)
+    indices = (cached_index, *range(len(node.outputs)))
+    used_index = next((index for index in indices if is_used(node.outputs[index])), None)
+    if used_index:  # 0 is the default
+        node.meta[_USED] = used_index
+    return used_index is not None
 
 
 def detach(nodes: Sequence[ir.Node]) -> None:
@@ -220,6 +223,6 @@ def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
     """Copy the metadata and doc strings of replaced nodes to the new nodes; the first replaced node wins."""
     for node in nodes:
-        for each in reversed(replaced):
-            node.metadata_props.update(each.metadata_props)
-            node.doc_string = each.doc_string or node.doc_string
+        for old in reversed(replaced):
+            node.metadata_props.update(old.metadata_props)
+            node.doc_string = old.doc_string or node.doc_string

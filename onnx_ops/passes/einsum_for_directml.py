@@ -39,13 +39,13 @@ class EinsumForDirectMLPass(NodePass):
         if not defects:
             return
         try:
-            new = self._build_product(node, opset)
+            new_nodes = self._build_product(node, opset)
         except Skip:
             self.report_change(node, None, defects)
             return
-        for each in new:
-            mark_new(each.outputs[0])
-        self.replace_node(node, new)
+        for new_node in new_nodes:
+            mark_new(new_node.outputs[0])
+        self.replace_node(node, new_nodes)
         self.report_change(node, "MatMul", defects)
 
     def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
@@ -60,7 +60,7 @@ class EinsumForDirectMLPass(NodePass):
         assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        sizes = dict(zip(left + right, (*self._known(first), *self._known(second)), strict=True))
+        sizes = dict(zip(left + right, (*self._sizes(first), *self._sizes(second)), strict=True))
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
@@ -89,7 +89,7 @@ class EinsumForDirectMLPass(NodePass):
         _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes, opset)
         return nodes
 
-    def _known(self, value: ir.Value) -> Sequence[int | None]:
+    def _sizes(self, value: ir.Value) -> Sequence[int | None]:
         sizes = self.sizes(value)
         if sizes is None:
             raise Skip("the rank is not known")
@@ -100,7 +100,7 @@ Sizes = dict[str, int | None]
 
 
 def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opset: int) -> tuple[ir.Value, str]:
-    """Add a ReduceSum over the labels that are not in `kept`. Return the result and its labels."""
+    """Add a ReduceSum over the labels that are not in `kept`, if any. Return the result and its labels."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
@@ -132,17 +132,17 @@ def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: 
     _transpose(nodes, value, "".join(groups), labels)
 
 
-def _transpose(nodes: list[ir.Node], value: ir.Value, before: str, after: str) -> ir.Value:
-    if before == after:
+def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
+    if labels == new_labels:
         return value
-    nodes.append(ir.node("Transpose", [value], {"perm": [before.index(label) for label in after]}))
+    nodes.append(ir.node("Transpose", [value], {"perm": [labels.index(label) for label in new_labels]}))
     return nodes[-1].outputs[0]
 
 
 def _reshape(
     nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Reshape to axes unless each group is one label. A leading axis of one label keeps its size.
+    """Add a Reshape to `axes` unless each group is one label. Leading groups of one label keep their sizes.
 
     Groups of at most one label need no Reshape: only their axes of size 1 come or go.
 
@@ -152,15 +152,17 @@ def _reshape(
     if all(len(group) == 1 for group in groups):
         return value
     if all(len(group) <= 1 for group in groups):
-        new = [axis for axis, group in enumerate(groups) if not group]
-        _add_with_axes(nodes, "Unsqueeze" if "" in axes else "Squeeze", value, new, opset)
+        size_1_axes = [axis for axis, group in enumerate(groups) if not group]
+        _add_with_axes(nodes, "Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
         return nodes[-1].outputs[0]
-    kept = len(list(takewhile(lambda group: len(group) == 1, groups)))
-    known = [[sizes[label] for label in axis] for axis in axes[kept:]]
-    inferred = sum(None in axis for axis in known)
-    if inferred > 1 or 0 in chain.from_iterable(known) or (inferred and not all(sizes[axis] for axis in axes[:kept])):
+    kept_count = len(list(takewhile(lambda group: len(group) == 1, groups)))
+    factors = [[sizes[label] for label in axis] for axis in axes[kept_count:]]
+    inferred = sum(None in axis_factors for axis_factors in factors)
+    are_kept_known = all(sizes[axis] for axis in axes[:kept_count])
+    if inferred > 1 or 0 in chain.from_iterable(factors) or (inferred and not are_kept_known):
         raise Skip("a size is not known")
-    shape = [-1 if None in axis else prod(size for size in axis if size is not None) for axis in known]
-    nodes.append(build_constant([0] * kept + shape))
+    # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
+    shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
+    nodes.append(build_constant([0] * kept_count + shape))
     nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
     return nodes[-1].outputs[0]

@@ -50,16 +50,18 @@ class FoldConstantsPass(SlicingPass):
         """Rewrite the model; see the class."""
         constant_nodes: dict[ir.Node, None] = {}
         for node in model.graph:
-            if self._follows(node, constant_nodes) and self.may_fold(node):
+            if self._follows_from_constants(node, constant_nodes) and self.may_fold(node):
                 constant_nodes[node] = None
-        # What only other constant nodes read goes with them.
-        ends = [n for n in constant_nodes if any(_is_read_outside(output, constant_nodes) for output in n.outputs)]
-        tensors = self.compute(model, ends) if ends else {}
-        for node in ends:
+        # Nodes that only other constant nodes read are removed with these.
+        last_nodes = [
+            node for node in constant_nodes if any(_is_read_outside(output, constant_nodes) for output in node.outputs)
+        ]
+        tensors = self.compute(model, last_nodes) if last_nodes else {}
+        for node in last_nodes:
             used = [output for output in node.outputs if is_used(output)]
-            parts = [tensors[output] for output in used if output in tensors]
-            if len(parts) == len(used):
-                self.replace_by_constants(node, parts)
+            used_tensors = [tensors[output] for output in used if output in tensors]
+            if len(used_tensors) == len(used):
+                self.replace_by_constants(node, used_tensors)
 
     @abstractmethod
     def may_fold(self, node: ir.Node) -> bool:
@@ -69,15 +71,16 @@ class FoldConstantsPass(SlicingPass):
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
         """Compute the outputs of nodes, as far as that is possible."""
 
-    def _follows(self, node: ir.Node, foldable: Mapping[ir.Node, None]) -> bool:
+    def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
+        """Return whether a node reads only constants and nodes in `constant_nodes`, and is not to be skipped."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED:
             return False
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
         if any(MARK in reader.meta for output in node.outputs for reader in output.consumers()):
-            return False  # with constant parameters onnxruntime infers another shape of it than it computes
-        if not all(value.producer() in foldable or self._is_small_constant(value) for value in inputs):
+            return False  # with constant parameters onnxruntime infers another shape of the reader than it computes
+        if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False
         return all(self._is_small(output) for output in node.outputs)
 
@@ -138,9 +141,9 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         """
         onnxruntime_cpu.load()
         tensors: Tensors = {}
-        waiting, failures = [self._take_within_limits(nodes)], 0
-        while waiting and failures < _MAX_FAILURES:
-            group = waiting.pop()
+        pending_groups, failures = [self._take_within_limits(nodes)], 0
+        while pending_groups and failures < _MAX_FAILURES:
+            group = pending_groups.pop()
             if not group:
                 continue
             try:
@@ -148,16 +151,16 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
             except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
-                waiting += [group[half:], group[:half]] if half else []
+                pending_groups += [group[half:], group[:half]] if half else []
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
         """Return the leading nodes that stay within the limits of bytes. The bytes of earlier runs count, too."""
-        seen: set[ir.Node | ir.Value] = set()
+        counted: set[ir.Node | ir.Value] = set()
         accepted = []
         for node in nodes:
             written = self._bytes_written + sum(map(self._count_bytes, filter(is_used, node.outputs)))
-            read = self._bytes_read + sum(_constant_bytes(value) for value in _new_constants(node, seen))
+            read = self._bytes_read + sum(_constant_bytes(value) for value in _new_constants(node, counted))
             if written > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
                 break
             self._bytes_written, self._bytes_read = written, read
@@ -174,19 +177,19 @@ def _constant_bytes(value: ir.Value) -> int:
     return 0 if tensor is None else tensor.nbytes
 
 
-def _new_constants(node: ir.Node, seen: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants from which a node is computed and that are not in `seen`; add them to `seen`."""
-    waiting = [node]
-    while waiting:
-        for value in waiting.pop().inputs:
+def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
+    """Yield the constants from which a node is computed unless in `visited`; add them and the nodes between to it."""
+    pending = [node]
+    while pending:
+        for value in pending.pop().inputs:
             producer = None if value is None else value.producer()
             if value is not None and constant(value) is not None:
-                if value not in seen:
-                    seen.add(value)
+                if value not in visited:
+                    visited.add(value)
                     yield value
-            elif producer is not None and producer not in seen:
-                seen.add(producer)
-                waiting.append(producer)
+            elif producer is not None and producer not in visited:
+                visited.add(producer)
+                pending.append(producer)
 
 
 def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
@@ -199,6 +202,7 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     Raises:
         ModelError: onnxruntime does not run them.
     """
+    # The nodes to run: `_new_constants` adds those that they read.
     needed: set[ir.Node | ir.Value] = set(nodes)
     constants = [value for node in nodes for value in _new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]

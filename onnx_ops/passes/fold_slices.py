@@ -22,7 +22,7 @@ from onnx_ops.model.nodes import (
     is_standard,
     read_int,
 )
-from onnx_ops.model.specs import resolve
+from onnx_ops.model.specs import resolve_node
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import count_uses, model_nodes
 from onnx_ops.passes.analysis import CUTTING
@@ -81,10 +81,9 @@ class FoldSlicesPass(SlicingPass):
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and _may_fold(node, tensors):
                 self.replace_by_constants(node, tensors)
-            elif used and (parts := _cut_constant(node, opset)) is not None:
-                self.replace_by_constants(
-                    node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)]
-                )
+            elif used and (cut_tensors := _cut_constant(node, opset)) is not None:
+                cut_by_output = zip(node.outputs, cut_tensors, strict=True)
+                self.replace_by_constants(node, [tensor for output, tensor in cut_by_output if is_used(output)])
             else:
                 self.fold_parameters(node, folded)
 
@@ -95,25 +94,25 @@ class FoldSlicesPass(SlicingPass):
             self.skip(node, disagreement.reason)
             return
         is_changed = False
-        for i, value in enumerate(node.inputs[1:], 1):
+        for index, value in enumerate(node.inputs[1:], 1):
             tensor = None if value is None or constant(value) is not None else folded.get(value)
             producer = None if value is None else value.producer()
             if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not _is_exact(producer):
                 continue
-            new = build_tensor(tensor)
-            mark_new(new.outputs[0])
-            mark_new(new)
+            constant_node = build_tensor(tensor)
+            mark_new(constant_node.outputs[0])
+            mark_new(constant_node)
             assert node.graph is not None
-            node.graph.insert_before(node, new)
-            node.replace_input_with(i, new.outputs[0])
+            node.graph.insert_before(node, constant_node)
+            node.replace_input_with(index, constant_node.outputs[0])
             remove_unread(value)
             is_changed = True
         if is_changed:
             self.report_change(node, f"{node.op_type} by constants")
         computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
         if computed and node.op_type in SLICING:
-            where = ", ".join(repr(value.name) for value in computed)
-            self.skip(node, f"{where} is not the same for all inputs of the model")
+            names = ", ".join(repr(value.name) for value in computed)
+            self.skip(node, f"{names} is not the same for all inputs of the model")
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
         """Replace the Shapes that read an output of known shape by constants."""
@@ -169,9 +168,9 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
     """Return the values whose elements are known, each as a tensor."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
-        fact = facts.get(value)
-        if fact is not None and fact.data is not None:
-            tensors[value] = ir.Tensor(fact.data, dtype=ir.DataType(fact.element))
+        value_facts = facts.get(value)
+        if value_facts is not None and value_facts.data is not None:
+            tensors[value] = ir.Tensor(value_facts.data, dtype=ir.DataType(value_facts.element))
     return tensors
 
 
@@ -193,6 +192,7 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         if selections is None:
             return None
         selected_count = sum(count for _, count in selections)
+        # The bytes of an element are tensor.nbytes / tensor.size, a fraction for elements of 4 bits.
         if selected_count * tensor.nbytes > max_bytes * max(tensor.size, 1):
             return None
         # Copies, because views of an external tensor would keep its file open.
@@ -223,16 +223,16 @@ _Selection = tuple[Callable[[Array], Array], int]
 def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
     """Return the selection of each output of a node from data of `shape`, or None if one is not known."""
     if node.op_type == "Gather":
-        read = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
+        tensor = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if read is None or read.size > MAX_BYTES:
+        if tensor is None or tensor.size > MAX_BYTES:
             return None
-        indices, size = _elements(read), shape[axis]
-        if not cached_read(read, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
+        indices, size = _elements(tensor), shape[axis]
+        if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
             return None
-        rest = prod(shape[:axis] + shape[axis + 1 :])
-        return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]
-    return [(partial(_cut, region), region.size) for region in resolve(node, opset)[1]]
+        count_per_index = prod(shape[:axis] + shape[axis + 1 :])
+        return [(partial(np.take, indices=indices, axis=axis), indices.size * count_per_index)]
+    return [(partial(_cut, region), region.size) for region in resolve_node(node, opset)[1]]
 
 
 def _cut(region: Region, array: Array) -> Array:
@@ -253,19 +253,20 @@ def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
         node: The node.
         data_operators: The operators that may compute its data. Its parameters need one of `_EXACT`.
     """
-    waiting = [(node, True)]
-    seen: set[tuple[ir.Node, bool]] = set()
-    while waiting:
-        current, is_data = waiting.pop()
-        if (current, is_data) in seen:
+    # Each node with whether it computes data of `node`; otherwise it computes parameters.
+    pending = [(node, True)]
+    visited: set[tuple[ir.Node, bool]] = set()
+    while pending:
+        current, is_data = pending.pop()
+        if (current, is_data) in visited:
             continue
-        seen.add((current, is_data))
+        visited.add((current, is_data))
         if not is_standard(current, *(data_operators if is_data else _EXACT)):
             return False
         if current.op_type in ("Shape", "Size"):
             continue  # the elements of their input do not matter
-        for i, value in enumerate(current.inputs):
+        for index, value in enumerate(current.inputs):
             producer = None if value is None else value.producer()
             if producer is not None:
-                waiting.append((producer, is_data and (i == 0 or current.op_type == "Concat")))
+                pending.append((producer, is_data and (index == 0 or current.op_type == "Concat")))
     return True

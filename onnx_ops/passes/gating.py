@@ -15,15 +15,15 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether one of the parts would gate another if values were added to them, and none does yet.
+    """Return whether one part of a Split would gate another once `added` values became parts, and none does yet.
 
     Values that already gate each other make nothing worse.
     """
-    others = {other for value in added for other in _find_others(value, identities)}
-    return bool(others) and not others.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
+    partners = {partner for value in added for partner in _find_partners(value, identities)}
+    return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
-def _find_others(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
+def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
     """Yield the values that gate a part and those that the part gates."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):

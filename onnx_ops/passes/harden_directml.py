@@ -45,16 +45,16 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     """
     with defaults_aside(model):
         analysis = Analysis(model)
-        nodes = len(analysis.nodes_of(*SLICING))
+        node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = chain.from_iterable(run_until_stable([kind() for kind in HARDEN_DIRECTML], analysis))
         unmark(model)
-    return build_hardening_report(nodes, tuple(changes), invalid)
+    return build_hardening_report(node_count, tuple(changes), invalid)
 
 
 def build_hardening_report(
-    nodes: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
+    node_count: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
 ) -> Hardening:
-    """Build the report of a model. `nodes` is the number of its slicing nodes."""
+    """Build the report of a model. `node_count` is the number of its slicing nodes."""
     newest_tried_version = VERSIONS[ONNXRUNTIME_DML][-1]
-    return Hardening(ONNXRUNTIME_DML, newest_tried_version, nodes, tuple(changes), tuple(invalid))
+    return Hardening(ONNXRUNTIME_DML, newest_tried_version, node_count, tuple(changes), tuple(invalid))

@@ -36,7 +36,7 @@ from sliceport.wording import group_nodes, spell
 
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
-_TAKE_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
+_WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 _READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
@@ -78,26 +78,29 @@ def harden_portably(
     passes: list[SlicingPass] = [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers]
     with defaults_aside(model):
         analysis = Analysis(model)
-        nodes = len(analysis.nodes_of(*SLICING))
+        node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
         unmark(model)
     if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
         _lift_parameters(model)
-    kept = [(node.op, node.node, f"{node.reason}: left as it is") for each in writers for node in each.skipped]
-    notes += group_nodes(dict.fromkeys(kept))
+    skipped = [node for writer in writers for node in writer.skipped]
+    # Two passes may skip a node for the same reason.
+    notes += group_nodes(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
-    return model, build_form_report(profile, nodes, _drop_intermediate(changes), invalid, notes)
+    return model, build_form_report(profile, node_count, _drop_intermediate(changes), invalid, notes)
 
 
 def _lift_parameters(model: ir.Model) -> None:
-    """Replace the constants that only slicing nodes read by initializers, because some engines have no Constant."""
-    taken = {value.name for node in model_nodes(model) for value in (*node.inputs, *node.outputs) if value is not None}
-    taken.update(value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values()))
-    names = (name for i in count() if (name := f"slicing_{i}") not in taken)
+    """Replace constants that are only parameters of nodes by initializers, because some engines have no Constant."""
+    node_values = [value for node in model_nodes(model) for value in (*node.inputs, *node.outputs) if value is not None]
+    graph_values = [value for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())]
+    used_names = {value.name for value in (*node_values, *graph_values)}
+    new_names = (name for number in count() if (name := f"slicing_{number}") not in used_names)
     for graph in model_graphs(model):
+        # Equal constants of a graph become one initializer.
         initializers: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
         for node in list(graph):
             tensor = _read_parameter(node)
@@ -106,7 +109,7 @@ def _lift_parameters(model: ir.Model) -> None:
             key = (tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes())
             if key not in initializers:
                 type_, shape = ir.TensorType(tensor.dtype), ir.Shape(key[1])
-                value = ir.Value(name=next(names), type=type_, shape=shape, const_value=tensor)
+                value = ir.Value(name=next(new_names), type=type_, shape=shape, const_value=tensor)
                 graph.register_initializer(value)
                 initializers[key] = value
             for use in node.outputs[0].uses():
@@ -115,11 +118,12 @@ def _lift_parameters(model: ir.Model) -> None:
 
 
 def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return the tensor of a Constant that slicing nodes read as a parameter, and nothing else."""
+    """Return the tensor of a small Constant that only slicing nodes and Reshapes read, all as a parameter."""
     if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
         return None
     uses = node.outputs[0].uses()
-    if not uses or not all(use.idx and is_standard(use.node, *_TAKE_PARAMETERS) for use in uses):
+    # Input 0 is the data.
+    if not uses or not all(use.idx > 0 and is_standard(use.node, *_WITH_PARAMETERS) for use in uses):
         return None
     tensor = constant(node.outputs[0])
     return tensor if tensor is not None and tensor.nbytes <= LARGE_BYTES else None
@@ -134,14 +138,14 @@ def settle_by_the_standard(model: ir.Model) -> None:
 
 def build_form_report(
     profile: Profile,
-    nodes: int,
+    node_count: int,
     changes: Sequence[Change] = (),
     invalid: Sequence[InvalidNode] = (),
     notes: Sequence[str] = (),
 ) -> Hardening:
-    """Build the report of a model. `nodes` is the number of its slicing nodes."""
+    """Build the report of a model. `node_count` is the number of its slicing nodes."""
     versions = ", ".join(profile.versions)
-    return Hardening(profile.target, versions, nodes, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
+    return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 
 
 def _drop_intermediate(changes: Sequence[Change]) -> list[Change]:

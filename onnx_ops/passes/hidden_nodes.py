@@ -21,6 +21,7 @@ from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
+"""Operators that read the sizes of their input alone."""
 _WRONGLY_INFERRED_OPSET = 10
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
@@ -31,7 +32,9 @@ _TRAINING_MODE = 2
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 """The operators of `OPERATORS` that optimizers may compute differently."""
 _ALIKE = OPERATORS - _DIFFERENT
-_KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
+"""The other operators of `OPERATORS`: optimizers compute them as engines do, at least for some element types."""
+_MOVING_ALIKE = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
+"""The operators that optimizers compute as engines do for all element types."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 FactsByValue = Mapping[ir.Value, Facts]
@@ -79,12 +82,14 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
 
 def show_nodes(model: ir.Model, withheld: Withheld) -> None:
-    """Show the hidden nodes of a model again, with the attributes that `hide_nodes` has withheld."""
+    """Give the hidden nodes of a model their operators and attributes again, which `hide_nodes` has withheld."""
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
             graphs = dict(node.attributes)
+            original = withheld[node.op_type]
             node.attributes.clear()
-            node.attributes.update({name: graphs.get(name, each) for name, each in withheld[node.op_type].items()})
+            # The graphs were optimized meanwhile. The order of the attributes is the original one.
+            node.attributes.update({name: graphs.get(name, attribute) for name, attribute in original.items()})
             node.op_type = node.op_type.partition("_")[2]
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""
@@ -123,23 +128,23 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
 
 def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
     """Return whether an optimizer computes a node as engines do, if it depends on constants and sizes alone."""
-    if is_standard(node, *_KEPT):
+    if is_standard(node, *_MOVING_ALIKE):
         return True
     if not is_standard(node, *_ALIKE):
         return False
     if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
-    read, written = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
-    if all(element is not None and _is_not_float(element) for element in read | written):
+    input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
+    if all(element is not None and _is_not_float(element) for element in input_types | output_types):
         divisor = _facts_of(node.inputs[-1], facts).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
-    return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
+    return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)
 
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
-    written = [value for value in values if value is not None and (value.name or value.const_value is not None)]
-    return {ir.DataType(number) if (number := facts.get(value, NO_FACTS).element) else None for value in written}
+    present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
+    return {ir.DataType(number) if (number := facts.get(value, NO_FACTS).element) else None for value in present}
 
 
 def _is_not_float(element: ir.DataType) -> bool:
@@ -180,7 +185,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
         if not is_standard(node, *_BY_ONNXSCRIPT):
             continue
         data = node.inputs[0]
-        dims, written = _facts_of(data, facts).dims, _facts_of(node.outputs[0], facts).dims
+        dims, output_dims = _facts_of(data, facts).dims, _facts_of(node.outputs[0], facts).dims
         is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
@@ -189,10 +194,10 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
                 if data is not None and dims is not None:
                     data.shape = ir.Shape(dims)  # the optimizer infers less, and would write [0, -1]
             case "Reshape":
-                is_mistaken = 0 in (dims or ()) or 0 in (written or ())
+                is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
-                is_kept = written is not None and all(isinstance(dim, int) for dim in written)
-                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not is_kept
+                has_known_sizes = output_dims is not None and all(isinstance(dim, int) for dim in output_dims)
+                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not has_known_sizes
             case "ScatterND":
                 is_mistaken = is_open and len(node.inputs) > 1 and _facts_of(node.inputs[1], facts).data is not None
             case _:
@@ -210,7 +215,8 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
         return False
     attribute = node.attributes.get("axis")
     axis = 1 if attribute is None else attribute.as_int()
-    return any(all(isinstance(dim, int) for dim in part) for part in (dims[:axis], dims[axis:]))
+    # A Flatten joins the axes in front of `axis`, and those from it on, to one axis each.
+    return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
 
 
 def _facts_of(value: ir.Value | None, facts: FactsByValue) -> Facts:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.contested import find_disagreement
 from onnx_ops.model.nodes import MAX_AXES, constant, is_operator, node_name, read_elements, read_int, read_ints
-from onnx_ops.model.specs import known_split, slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
@@ -67,7 +67,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
             of the axis; or the node is contested.
     """
     _check_uncontested(node, opset, shape)
-    return known_split(node, opset, shape)
+    return split_spec_with_open_sizes(node, opset, shape)
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
@@ -76,14 +76,14 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
     Raises:
         Skip, InvalidSlice, DynamicSlice: See `read_split`; or the size is not known.
     """
-    parts = read_split(node, opset, shape)
-    if shape is not None and not -len(shape) <= parts.axis < len(shape):
-        raise Skip(f"axis {parts.axis} is out of range for a tensor of rank {len(shape)}")
-    if shape is None or shape[parts.axis] is None:
+    spec = read_split(node, opset, shape)
+    if shape is not None and not -len(shape) <= spec.axis < len(shape):
+        raise Skip(f"axis {spec.axis} is out of range for a tensor of rank {len(shape)}")
+    if shape is None or shape[spec.axis] is None:
         data = data_of(node).name
         reason = "only a Split checks that its parts add up to it"
-        raise Skip(f"the size of axis {parts.axis} of {data!r} is not known, and {reason}")
-    return parts
+        raise Skip(f"the size of axis {spec.axis} of {data!r} is not known, and {reason}")
+    return spec
 
 
 def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range, bool]:
@@ -122,7 +122,7 @@ def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, i
     return as_range(listed, size), min(listed, default=0)
 
 
-def read_view_axes(node: ir.Node, opset: int) -> list[int]:
+def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze names, negative ones as they are.
 
     Raises:
@@ -134,10 +134,10 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
             raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
         return list(axes)
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    listed = None if value is None else read_elements(value, MAX_AXES)
-    if listed is None:
+    elements = None if value is None else read_elements(value, MAX_AXES)
+    if elements is None:
         raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
-    return [int(axis) for axis in listed.reshape(-1)]
+    return [int(axis) for axis in elements.reshape(-1)]
 
 
 def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
@@ -154,7 +154,8 @@ def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
         for use in value.uses()
         if use.idx == _SHAPE_INPUT and is_operator(use.node, "Reshape")
     ]
-    if not any(each is not None and (each.is_ref() or each.value) for each in attributes):
+    # A reference to an attribute of the function may be 1 in a call.
+    if not any(allowzero is not None and (allowzero.is_ref() or allowzero.value) for allowzero in attributes):
         return False
     elements = read()
     return bool((elements == 0).any() and (elements == -1).any())

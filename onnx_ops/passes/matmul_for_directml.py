@@ -46,36 +46,32 @@ class MatMulForDirectMLPass(NodePass):
         if defects == (MATMUL_BY_A_VECTOR,):
             self._rewrite_vector(node, opset)
             return
-        values = [value for value in node.inputs if value is not None]
-        shapes = [self.static_shape(value) for value in values]
+        tensors = [value for value in node.inputs if value is not None]
+        shapes = [self.static_shape(value) for value in tensors]
         leading = [_strip(shape[:-2]) for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
         if len(leading) < 2 or opset < _RESHAPE_INPUT_OPSET or len(set(filter(None, leading))) > 1:
             self.report_change(node, None, defects)
             return
-        nodes: list[ir.Node] = []
-
-        def reshape(value: ir.Value, shape: Shape) -> ir.Value:
-            nodes.append(build_constant(shape))
-            nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
-            return nodes[-1].outputs[0]
-
         left, right = (shape for shape in shapes if shape is not None)
+        nodes: list[ir.Node] = []
         joined = [
-            reshape(value, (prod(axes), *shape[-2:])) if len(shape) > 2 else value
-            for value, shape, axes in zip(values, (left, right), leading, strict=True)
+            _append_reshape(nodes, value, (prod(axes), *shape[-2:])) if len(shape) > 2 else value
+            for value, shape, axes in zip(tensors, (left, right), leading, strict=True)
         ]
         nodes.append(ir.node("MatMul", joined))
+        # The leading axes of the result are those of the tensor that has any, behind the 1s that `_strip` removed.
         axes = max(leading, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(axes))
-        reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
-        for each in nodes:
-            mark_new(each.outputs[0])
+        _append_reshape(nodes, nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
+        for new_node in nodes:
+            mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
         self.report_change(node, "Reshape + MatMul + Reshape", defects)
 
     def _dtype(self, node: ir.Node) -> ir.DataType | None:
-        vector = node.inputs[-1]
-        return None if vector is None else self.value_info.dtype(vector)
+        """Return the element type of both tensors, if it is known."""
+        second = node.inputs[-1]
+        return None if second is None else self.value_info.dtype(second)
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
         """Multiply by a matrix of one column, and remove its axis from the result."""
@@ -87,12 +83,19 @@ class MatMulForDirectMLPass(NodePass):
         nodes = build_unsqueeze(vector, [1], opset)
         nodes.append(ir.node("MatMul", [left, nodes[-1].outputs[0]]))
         nodes += build_squeeze(nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
-        for each in nodes:
-            mark_new(each.outputs[0])
+        for new_node in nodes:
+            mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
         self.report_change(node, "Unsqueeze + MatMul + Squeeze", (MATMUL_BY_A_VECTOR,))
 
 
-def _strip(axes: Shape) -> Shape:
+def _append_reshape(nodes: list[ir.Node], value: ir.Value, shape: Shape) -> ir.Value:
+    """Append a Reshape of a value, and the constant of its shape, to new nodes; return its output."""
+    nodes.append(build_constant(shape))
+    nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
+    return nodes[-1].outputs[0]
+
+
+def _strip(sizes: Shape) -> Shape:
     """Return sizes without leading 1s, along which every tensor is repeated."""
-    return next((axes[i:] for i, size in enumerate(axes) if size != 1), ())
+    return next((sizes[axis:] for axis, size in enumerate(sizes) if size != 1), ())

@@ -65,18 +65,18 @@ class MergeEqualSlicesPass(NodePass):
                 self._values.setdefault(key, output)
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
-        """Return what each output selects, as keys: the run of an axis if it is known, and the parameters."""
+        """Return keys for the selection of each output: the run of an axis if it is known, and the parameters."""
         data = self.edits.identities.skip(data_of(node))
         shape = self.sizes(node.inputs[0])
-        where = (id(node.graph), _merge_key(data), node.op_type)
+        source = (id(node.graph), _merge_key(data), node.op_type)
         if node.op_type == "Gather":
-            return [[(*where, read_gather(node, opset, shape))]]
+            return [[(*source, read_gather(node, opset, shape))]]
         if node.op_type == "Slice":
             entries = tuple(sorted(read_slice(node, opset, shape).items()))
-            return [[*self._list_runs(node, data, opset), (*where, entries)]]
-        parts = read_split(node, opset, shape)
-        runs = self._list_runs(node, data, opset)
-        return [[*runs[i : i + 1], (*where, parts, i)] for i in range(len(node.outputs))]
+            return [[*self._list_runs(node, data, opset), (*source, entries)]]
+        spec = read_split(node, opset, shape)
+        runs = self._list_runs(node, data, opset)  # empty, or one for each output
+        return [[*runs[index : index + 1], (*source, spec, index)] for index in range(len(node.outputs))]
 
     def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return a key for each output if the node cuts one axis of known size into runs of neighbours; else none.
@@ -89,8 +89,8 @@ class MergeEqualSlicesPass(NodePass):
         shape = self.sizes(node.inputs[0])
         try:
             if node.op_type == "Split":
-                parts = read_exact_split(node, opset, shape)
-                return [(id(node.graph), data, parts.axis, range(*bounds)) for bounds in parts.bounds]
+                spec = read_exact_split(node, opset, shape)
+                return [(id(node.graph), data, spec.axis, range(*bounds)) for bounds in spec.bounds]
             run = read_run(node, opset, shape)
         except SKIPS:
             return []

@@ -13,7 +13,7 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
 from onnx_ops.passes.edits import annotate_nodes
-from onnx_ops.passes.matchers import data_of, read_slice, read_view_axes
+from onnx_ops.passes.matchers import data_of, read_slice, read_squeezed_axes
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import cut_shape, normalize_axis
@@ -32,8 +32,8 @@ _CutInputs = Callable[
     [ir.Node, int, Sequence[Shape], Entries, Shape, Shape],
     tuple[dict[int, Entries], list[int] | None],
 ]
-"""From a node, its opset, its inputs' shapes, the entries of the Slice, its input's shape and its output's: the entries
-for each input to cut, and the new shape if the second input is one."""
+"""Takes a node, its operator set, the shapes of its inputs, the entries of the Slice behind it, and the shapes of the
+Slice's data and output. Returns the entries for each input to cut, and the new shape if the second input is a shape."""
 
 
 class MoveSlicesUpPass(NodePass):
@@ -64,30 +64,30 @@ class MoveSlicesUpPass(NodePass):
             return
         if value.is_graph_output() or count_uses(value) != 1:
             raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
-        shapes = [self._known_shape(read) for read in above.inputs]
+        shapes = [self._known_shape(source) for source in above.inputs]
         whole = self._known_shape(value)
         entries = read_slice(node, opset, whole)
         kept = cut_shape(entries, whole)
-        cuts, shape = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole, kept)
-        if sum(prod(cut_shape(cut, shapes[i])) for i, cut in cuts.items()) >= prod(whole):
+        cuts, new_shape = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole, kept)
+        if sum(prod(cut_shape(cut, shapes[index])) for index, cut in cuts.items()) >= prod(whole):
             raise Skip("moving it would not reduce the bytes that are written")
-        new: list[ir.Node] = []
-        moved: list[ir.Node] = []
+        new_nodes: list[ir.Node] = []
+        slices: list[ir.Node] = []
         inputs = list(above.inputs)
-        for i, cut in cuts.items():
-            read = inputs[i]
-            assert read is not None
-            new += build_slice(read, cut, opset)
-            new[-1].name = node.name if len(cuts) == 1 else f"{node_name(node)}_{i}"
-            moved.append(new[-1])
-            inputs[i] = new[-1].outputs[0]
-            self.set_value_info(new[-1].outputs[0], read, cut_shape(cut, shapes[i]), node.outputs[0])
-        if shape is not None:
-            new.append(build_constant(shape))
-            inputs[1] = new[-1].outputs[0]
-        new.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
-        annotate_nodes(new[-1:], [above])
-        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, moved)
+        for index, cut in cuts.items():
+            source = inputs[index]
+            assert source is not None
+            new_nodes += build_slice(source, cut, opset)
+            slices.append(new_nodes[-1])
+            slices[-1].name = node.name if len(cuts) == 1 else f"{node_name(node)}_{index}"
+            inputs[index] = slices[-1].outputs[0]
+            self.set_value_info(slices[-1].outputs[0], source, cut_shape(cut, shapes[index]), node.outputs[0])
+        if new_shape is not None:
+            new_nodes.append(build_constant(new_shape))
+            inputs[1] = new_nodes[-1].outputs[0]
+        new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
+        annotate_nodes(new_nodes[-1:], [above])
+        self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slices)
         self.report_change(node, f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
@@ -110,17 +110,18 @@ def _cut_transpose(
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None
 
 
-def _cut_view(
+def _cut_squeeze_or_unsqueeze(
     node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, _: Shape
 ) -> tuple[dict[int, Entries], None]:
-    longer = max(len(whole), len(shapes[0]))
-    axes = {normalize_axis(axis, longer) for axis in read_view_axes(node, opset)}
-    others = [axis for axis in range(longer) if axis not in axes]
+    # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
+    rank = max(len(whole), len(shapes[0]))
+    axes = {normalize_axis(axis, rank) for axis in read_squeezed_axes(node, opset)}
+    shared_axes = [axis for axis in range(rank) if axis not in axes]
     if node.op_type == "Squeeze":
-        return {0: {others[axis]: entry for axis, entry in entries.items()}}, None
+        return {0: {shared_axes[axis]: entry for axis, entry in entries.items()}}, None
     if any(axis in axes and not entry.is_whole(1) for axis, entry in entries.items()):
         raise Skip(f"it cuts an axis that Unsqueeze {node_name(node)!r} adds")
-    return {0: {others.index(axis): entry for axis, entry in entries.items() if axis not in axes}}, None
+    return {0: {shared_axes.index(axis): entry for axis, entry in entries.items() if axis not in axes}}, None
 
 
 def _cut_reshape(
@@ -156,20 +157,24 @@ def _cut_elementwise(
     if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
         raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
-    for i, shape in enumerate(shapes):
+    for index, shape in enumerate(shapes):
         if not _can_broadcast(shape, whole):
             raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
-        missing = len(whole) - len(shape)
-        cut = {a - missing: e for a, e in entries.items() if a >= missing and shape[a - missing] == whole[a]}
-        if cut and node.inputs[i] is not None:
-            cuts[i] = cut
+        # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
+        shifted = {axis - len(whole) + len(shape): entry for axis, entry in entries.items()}
+        whole_sizes = whole[len(whole) - len(shape) :]
+        cut = {axis: entry for axis, entry in shifted.items() if axis >= 0 and shape[axis] == whole_sizes[axis]}
+        if cut and node.inputs[index] is not None:
+            cuts[index] = cut
     return cuts, None
 
 
 def _can_broadcast(shape: Shape, whole: Shape) -> bool:
     """Return whether a tensor broadcasts to a shape."""
-    missing = len(whole) - len(shape)
-    return missing >= 0 and all(size in (1, whole[missing + i]) for i, size in enumerate(shape))
+    new_axes = len(whole) - len(shape)
+    return new_axes >= 0 and all(
+        size in (1, whole_size) for size, whole_size in zip(shape, whole[new_axes:], strict=True)
+    )
 
 
 def _cut_expand(
@@ -181,8 +186,8 @@ def _cut_expand(
 
 _CUT_INPUTS: dict[str, _CutInputs] = {
     "Transpose": _cut_transpose,
-    "Unsqueeze": _cut_view,
-    "Squeeze": _cut_view,
+    "Unsqueeze": _cut_squeeze_or_unsqueeze,
+    "Squeeze": _cut_squeeze_or_unsqueeze,
     "Reshape": _cut_reshape,
     "Expand": _cut_expand,
     **dict.fromkeys(_ELEMENTWISE.split(), _cut_elementwise),

@@ -23,24 +23,26 @@ def make_names_unique(model: ir.Model) -> None:
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
-    taken = Counter(value.name for value in values)
-    held = ((*graph.inputs, *graph.initializers.values()) for graph in model_graphs(model))
-    taken.update({value.name for each in held for value in each})
-    taken.update(value.name for function in model.functions.values() for value in function.inputs)
-    _rename_new(values, taken)
+    counts = Counter(value.name for value in values)
+    graph_values = [(*graph.inputs, *graph.initializers.values()) for graph in model_graphs(model)]
+    # A set, because an initializer may be an input too.
+    counts.update({value.name for values_of_graph in graph_values for value in values_of_graph})
+    counts.update(value.name for function in model.functions.values() for value in function.inputs)
+    _rename_new(values, counts)
 
 
-def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], taken: Counter[str | None]) -> None:
+def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[str | None]) -> None:
     """Rename each marked item whose name another item has, and remove all marks.
 
     Args:
         items: Nodes or values.
-        taken: The number of items that have a name.
+        counts: The number of items with each name, kept up to date.
     """
     numbers: dict[str, Iterator[int]] = defaultdict(count)  # the suffixes not tried yet of each name
     for item in items:
-        if item.meta.pop(_NEW, False) and item.name and taken[item.name] > 1:
-            name = next(free for i in numbers[item.name] if (free := f"{item.name}_{i}") not in taken)
-            taken[item.name] -= 1
-            taken[name] += 1
+        if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:
+            candidates = (f"{item.name}_{number}" for number in numbers[item.name])
+            name = next(candidate for candidate in candidates if candidate not in counts)
+            counts[item.name] -= 1
+            counts[name] += 1
             item.name = name

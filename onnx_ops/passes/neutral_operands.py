@@ -67,6 +67,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
         """Return the operand of a node that can replace its result, or None."""
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
+        # Either operand of a commutative operator may be the neutral one.
         orders = (1, -1) if node.op_type in ("Add", "Mul") else (1,)
         for operand, other in (node.inputs[::order] for order in orders):
             array = _read(other)
@@ -74,8 +75,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 continue
             if array.dtype.kind == "f":
                 may_be_signalling = not _is_computed(operand)
-                negative = np.signbit(array)
-                adds_zero = not negative.all() if node.op_type == "Add" else node.op_type == "Sub" and negative.any()
+                is_negative = np.signbit(array)
+                # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
+                can_add_zero = not is_negative.all() if node.op_type == "Add" else is_negative.any()
+                adds_zero = node.op_type in ("Add", "Sub") and can_add_zero
                 if may_be_signalling or (adds_zero and node.outputs[0] in signed):
                     continue
             if self._keeps_shape(operand, array):
@@ -83,12 +86,12 @@ class RemoveNeutralOperandsPass(SlicingPass):
         return None
 
     def _keeps_shape(self, operand: ir.Value, other: Array) -> bool:
-        """Return whether `operand` has the shape that it has after it was broadcast with another one."""
+        """Return whether broadcasting with `other` leaves the shape of `operand` as it is."""
         sizes = self.sizes(operand)
         if sizes is None or other.ndim > len(sizes):
             return False
-        own = sizes[len(sizes) - other.ndim :]
-        return all(size in (1, wanted) for size, wanted in zip(other.shape, own, strict=True))
+        last_sizes = sizes[len(sizes) - other.ndim :]
+        return all(other_size in (1, size) for other_size, size in zip(other.shape, last_sizes, strict=True))
 
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
@@ -99,8 +102,8 @@ def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
             passes_sign = any(output in signed for output in node.outputs)
             signed |= {
                 value
-                for i, value in enumerate(node.inputs)
-                if value is not None and (passes_sign or not _passes_sign_alone(node, i))
+                for index, value in enumerate(node.inputs)
+                if value is not None and (passes_sign or not _passes_sign_alone(node, index))
             }
     return signed
 

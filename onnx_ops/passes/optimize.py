@@ -42,8 +42,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         if graph is not probe.graph:  # OnnxSlim loses initializers that are outputs of a body
             _make_constants(graph)
     name_left_out_outputs(probe)
-    nodes = count_nodes(probe)
-    _keep_own_outputs(probe.graph)
+    node_count = count_nodes(probe)
+    _remove_copied_outputs(probe.graph)
     detached = _detach(probe)
     withheld = hide_nodes(probe, name)
     load_externals(list(external_tensors(probe)))  # its result does not name their files
@@ -62,7 +62,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         clone_model(result)
     except ModelError as error:
         raise ModelError(f"it makes an invalid model: {error}") from error
-    return result, nodes
+    return result, node_count
 
 
 def count_nodes(model: ir.Model) -> int:
@@ -77,11 +77,11 @@ def _prepend(graph: ir.Graph, node: ir.Node) -> None:
         graph.append(node)
 
 
-def _keep_own_outputs(graph: ir.Graph) -> None:
+def _remove_copied_outputs(graph: ir.Graph) -> None:
     """Remove outputs that are inputs or repeated, because optimizers rename these."""
-    own = {value.name: value for value in graph.outputs if not value.is_graph_input()}
+    computed = {value.name: value for value in graph.outputs if not value.is_graph_input()}
     graph.outputs.clear()
-    graph.outputs.extend(own.values())
+    graph.outputs.extend(computed.values())
 
 
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
@@ -93,11 +93,10 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     detached: dict[str, ir.TensorProtocol] = {}
     for name, value in list(model.graph.initializers.items()):
         tensor = constant(value)
-        if tensor is None or (
-            tensor.nbytes <= LARGE_BYTES
-            and (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL)
-            and not isinstance(tensor, ir.ExternalTensor)
-        ):
+        if tensor is None:
+            continue
+        is_integer = tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL
+        if is_integer and tensor.nbytes <= LARGE_BYTES and not isinstance(tensor, ir.ExternalTensor):
             continue
         value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
         del model.graph.initializers[name]
@@ -112,13 +111,13 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
     """Replace an output by a copy of it, because optimizers rename an input that is an output."""
-    taken = {each.name for each in all_values(model.graph)}.union(model.graph.initializers)
+    used_names = {other.name for other in all_values(model.graph)}.union(model.graph.initializers)
     copy = ir.node("Identity", [value])
     output, name = copy.outputs[0], value.name
     output.shape, output.type = value.shape, value.type
     value.replace_all_uses_with(output, replace_graph_outputs=True)
     copy.replace_input_with(0, value)
-    value.name = next(new for i in count() if (new := f"{name}_{i}") not in taken)
+    value.name = next(new_name for number in count() if (new_name := f"{name}_{number}") not in used_names)
     output.name = name
     _prepend(model.graph, copy)
 
@@ -141,23 +140,24 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
     Raises:
         ModelError: The outputs have other names.
     """
-    own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
-    if [value.name for value in graph.outputs] != list(own):
+    # The outputs that `_remove_copied_outputs` left.
+    computed_names = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
+    if [value.name for value in graph.outputs] != list(computed_names):
         raise ModelError("it renames the outputs of the model.")
     values = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
     graph.inputs.clear()
-    for old in original.inputs:
-        value = values.get(old.name) or ir.Value(name=old.name)
-        value.shape, value.type = old.shape, old.type
+    for original_input in original.inputs:
+        value = values.get(original_input.name) or ir.Value(name=original_input.name)
+        value.shape, value.type = original_input.shape, original_input.type
         graph.inputs.append(value)
-        if old.const_value is not None:  # as before version 4 of the format
-            value.const_value = old.const_value
+        if original_input.const_value is not None:  # as before version 4 of the format
+            value.const_value = original_input.const_value
             graph.register_initializer(value)
     outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
     graph.outputs.clear()
-    for old in original.outputs:
-        value = outputs[old.name]
-        value.shape, value.type = old.shape, old.type
+    for original_output in original.outputs:
+        value = outputs[original_output.name]
+        value.shape, value.type = original_output.shape, original_output.type
         graph.outputs.append(value)
     for domain, version in original.opset_imports.items():
         graph.opset_imports.setdefault(domain, version)
@@ -178,7 +178,7 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
 
 def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
     """Return a model of other graphs and functions with the metadata of a model."""
-    newer: dict[str, Any] = {  # attributes that the oldest supported release lacks
+    newer_attributes: dict[str, Any] = {  # the oldest supported release of onnx-ir lacks them
         name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
     }
     return ir.Model(
@@ -191,7 +191,7 @@ def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Functio
         doc_string=model.doc_string,
         functions=functions,
         metadata_props=dict(model.metadata_props),
-        **newer,
+        **newer_attributes,
     )
 
 
@@ -200,8 +200,8 @@ def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):
-        before = original_values.get(value.name)
-        if before is not None:
-            value.type, value.shape = before.type, before.shape
+        original_value = original_values.get(value.name)
+        if original_value is not None:
+            value.type, value.shape = original_value.type, original_value.shape
         elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
             value.type = value.shape = None

@@ -23,6 +23,7 @@ OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that OnnxSlim takes: it copied this limit from onnxruntime's symbolic shape inference."""
 _INTEGERS_OPSET = 12
+"""The first operator set whose Constant has the attributes value_int and value_ints."""
 _NO_OPSET = 2**31
 _RULE_OPSETS = {
     "SlicesSplit": _NO_OPSET,
@@ -82,11 +83,11 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     """
     before = onnx.ModelProto.FromString(model)
     was_valid = _find_error(before) is None
-    after = function(model)
-    error = _find_error(_with_types_of(before, onnx.ModelProto.FromString(after))) if was_valid else None
+    optimized = function(model)
+    error = _find_error(_with_types_of(before, onnx.ModelProto.FromString(optimized))) if was_valid else None
     if error is not None:
         raise ValueError(f"it makes an invalid model: {error}")
-    return after
+    return optimized
 
 
 def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.ModelProto:

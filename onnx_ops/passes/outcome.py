@@ -12,7 +12,7 @@ class Skip(Exception):
 
 
 SKIPS = (Skip, InvalidSlice, DynamicSlice)
-"""Errors whose text is the reason why a node stays as it is. Whatever reads a node for a pass may raise them."""
+"""Errors whose text is the reason why a node stays as it is. Functions that read a node for a pass may raise them."""
 
 
 @dataclass(frozen=True)

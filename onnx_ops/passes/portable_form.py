@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 import onnx_ir as ir
@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import (
     node_name,
     read_int,
 )
-from onnx_ops.model.specs import known_split, slice_spec
+from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split
@@ -27,7 +27,7 @@ from onnx_ops.passes.matchers import data_of, read_slice_by_spec
 from onnx_ops.passes.value_info import Sizes
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
-from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, resolve_axis
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, SplitSpec, resolve_axis
 
 Entries = dict[int, AxisSlice]
 NOTHING_OF_AN_AXIS = AxisSlice(0, 0, 1)
@@ -108,19 +108,19 @@ class PortableSlicePass(PortablePass):
         if not excluded and _lists_exactly(node, opset, entries):
             return
         if excluded:
-            new = self._build_without(excluded, data, entries, opset, node.outputs[0])
+            new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
-            new = build_slice(data, entries, opset, lists_steps=True)
-        if not new:  # the steps are excluded and the size is open
+            new_nodes = build_slice(data, entries, opset, lists_steps=True)
+        if not new_nodes:  # the steps are excluded and the size is open
             self.report_change(node, None)
             return
-        self.replace_node(node, new)
-        self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
+        self.replace_node(node, new_nodes)
+        self.report_change(node, ", ".join(new.op_type for new in new_nodes if new.op_type != "Constant"))
 
     def _build_without(
         self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
     ) -> list[ir.Node]:
-        """Return nodes that select normal `entries`, but do not step as the excluded ones do; empty if none can."""
+        """Return nodes that select `entries`, which are normal, without the steps of `excluded`; empty if none can."""
         sizes = self.sizes(data)
         if sizes is None or any(sizes[axis] is None for axis in excluded):
             return []
@@ -129,6 +129,7 @@ class PortableSlicePass(PortablePass):
             return []
         chain = _Chain(self, data, sizes, output)
         whole = AxisSlice(0, INT64_MAX, 1)
+        # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move.
         chain.slice(normalize({**entries, **{axis: row or whole for axis, row in rows.items()}}, sizes), opset)
         for axis, entry in excluded.items():
             row = rows[axis]
@@ -144,7 +145,7 @@ class PortableSlicePass(PortablePass):
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
     def _find_rows(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
-        """Return the part of an axis that a Reshape divides into rows, one for each element of a forward slice."""
+        """Return the part of an axis to divide into rows, one for each element of a forward slice, or None."""
         size = sizes[axis]
         assert size is not None
         is_reshapable = sizes.count(None) <= 1  # a Reshape infers one size
@@ -193,12 +194,12 @@ class _Chain:
         """Add a Reshape of an axis into rows of `step` elements, and a Slice and a Reshape that keep one column."""
         size = self.sizes[axis]
         assert size is not None
-        count = size // step
-        result = self._with_size(axis, count)
-        before, after = _product((*self.sizes[:axis], count)), _product(self.sizes[axis + 1 :])
-        self._reshape((before, step, after))
+        row_count = size // step
+        final_sizes = self._with_size(axis, row_count)
+        # Three axes: the rows with all axes in front of them, the elements of a row, and all axes behind.
+        self._reshape((_product((*self.sizes[:axis], row_count)), step, _product(self.sizes[axis + 1 :])))
         self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
-        self._reshape(result)
+        self._reshape(final_sizes)
 
     def _reshape(self, sizes: Sizes) -> None:
         shape = build_constant([-1 if size is None else size for size in sizes])
@@ -214,8 +215,8 @@ class _Chain:
 
 
 def _product(sizes: Sizes) -> int | None:
-    known = [size for size in sizes if size is not None]
-    return prod(known) if len(known) == len(sizes) else None
+    numbers = [size for size in sizes if size is not None]
+    return prod(numbers) if len(numbers) == len(sizes) else None
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
@@ -238,12 +239,14 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
     >>> normalize({0: AxisSlice(3, 1, 1), 1: AxisSlice(-1, -9, -2)}, (4, 6))
     {0: AxisSlice(start=0, end=0, step=1), 1: AxisSlice(start=0, end=3, step=1)}
     """
-    known = {axis: size for axis in sorted(entries) if sizes is not None and (size := sizes[axis]) is not None}
-    normal = {axis: entries[axis].within(known[axis]) if axis in known else entries[axis] for axis in sorted(entries)}
-    counts = {axis: len(resolve_axis(*normal[axis], size)) for axis, size in known.items()}
+    known_sizes = {axis: size for axis in sorted(entries) if sizes is not None and (size := sizes[axis]) is not None}
+    normal = {axis: entries[axis] for axis in sorted(entries)}
+    normal |= {axis: entries[axis].within(size) for axis, size in known_sizes.items()}
+    counts = {axis: len(resolve_axis(*normal[axis], size)) for axis, size in known_sizes.items()}
     if NOTHING_OF_AN_AXIS in normal.values() or 0 in (sizes or ()):
+        # Nothing is selected, so that only the counts matter.
         normal |= {axis: AxisSlice(0, count, 1) for axis, count in counts.items()}
-    return {axis: entry for axis, entry in normal.items() if not entry.is_whole(known.get(axis))}
+    return {axis: entry for axis, entry in normal.items() if not entry.is_whole(known_sizes.get(axis))}
 
 
 def _lists_exactly(node: ir.Node, opset: int, entries: Entries) -> bool:
@@ -277,28 +280,34 @@ class PortableSplitPass(PortablePass):
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         sizes = self.sizes(data)
-        parts = known_split(node, opset, sizes)  # onnxruntime fails on the contested ones, so the standard counts
+        # onnxruntime fails on contested Splits, so that the standard's reading of them counts.
+        spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
-        slices: list[ir.Node] = []
-        if len(used) == len(parts.sizes) > 1 and 0 not in parts.sizes and "split" not in self.without:
+        if len(used) == len(spec.sizes) > 1 and 0 not in spec.sizes and "split" not in self.without:
             is_listed = len(node.inputs) > 1 if opset >= SPLIT_INPUT_OPSET else "split" in node.attributes
-            if is_listed and "axis" in node.attributes and read_int(node, "axis", 0) == parts.axis:
+            if is_listed and "axis" in node.attributes and read_int(node, "axis", 0) == spec.axis:
                 return
-            new = build_split(data, parts.axis, parts.sizes, opset)
-            new[-1].name = node.name
-            self.replace_nodes([node], new, dict(zip(node.outputs, new[-1].outputs, strict=True)))
+            new_nodes = build_split(data, spec.axis, spec.sizes, opset)
+            new_nodes[-1].name = node.name
+            self.replace_nodes([node], new_nodes, dict(zip(node.outputs, new_nodes[-1].outputs, strict=True)))
             self.report_change(node, "Split")
-            return
-        new = []
-        for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
+        else:
+            self._replace_by_slices(node, opset, spec, used)
+
+    def _replace_by_slices(self, node: ir.Node, opset: int, spec: SplitSpec, used: Sequence[ir.Value]) -> None:
+        """Replace a Split by a Slice for each of its `used` parts, or an Identity if the part is all of the data."""
+        data = data_of(node)
+        new_nodes: list[ir.Node] = []
+        slices: list[ir.Node] = []
+        for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):
-                entries = normalize({parts.axis: AxisSlice(start, stop, 1)}, sizes)
+                entries = normalize({spec.axis: AxisSlice(start, stop, 1)}, self.sizes(data))
                 part = build_slice(data, entries, opset, lists_steps=True) if entries else [ir.node("Identity", [data])]
                 part[-1].name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
-                new += part
+                new_nodes += part
                 slices.append(part[-1])
-        successors = dict(zip(used, (part.outputs[0] for part in slices), strict=True))
-        self.replace_nodes([node], new, successors, slices)
+        successors = dict(zip(used, (node_of_part.outputs[0] for node_of_part in slices), strict=True))
+        self.replace_nodes([node], new_nodes, successors, slices)
         self.report_change(node, slices[0].op_type if slices else NOTHING)
 
 

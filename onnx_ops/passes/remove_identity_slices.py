@@ -48,11 +48,9 @@ class RemoveIdentitySlicesPass(NodePass):
             except SKIPS:
                 return
             cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
-            if cut and len(cut) < len(entries):
-                new = build_slice(data, cut, opset)
-                self.replace_node(node, new)
-                self.report_change(node, "Slice")
-                return
             if cut:
+                if len(cut) < len(entries):
+                    self.replace_node(node, build_slice(data, cut, opset))
+                    self.report_change(node, "Slice")
                 return
         self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))

@@ -35,8 +35,7 @@ class GatherToSlicePass(NodePass):
         if indices is None or len(indices.shape) != 1:
             return
         axis, selected, _ = read_gather(node, opset, self.sizes(data))
-        new = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
-        self.replace_node(node, new)
+        self.replace_node(node, build_slice(data, {axis: AxisSlice.of(selected)}, opset))
         self.report_change(node, "Slice")
 
 
@@ -68,13 +67,12 @@ class ScalarGatherToSlicePass(NodePass):
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)
         assert shape is not None
-        new = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
-        sliced = new[-1]
-        sliced.name = node.name
-        part = sliced.outputs[0]
-        self.set_value_info(part, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
-        new += build_squeeze(part, [axis], opset)
-        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, [sliced])
+        slice_nodes = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
+        slice_nodes[-1].name = node.name
+        sliced = slice_nodes[-1].outputs[0]
+        self.set_value_info(sliced, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
+        new_nodes = [*slice_nodes, *build_squeeze(sliced, [axis], opset)]
+        self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slice_nodes[-1:])
         self.report_change(node, "Slice and Squeeze")
 
 
@@ -91,13 +89,13 @@ class SplitToSlicePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        read = [i for i, output in enumerate(node.outputs) if is_used(output)]
+        used_indices = [index for index, output in enumerate(node.outputs) if is_used(output)]
         data = data_of(node)
-        if len(read) != 1:
+        if len(used_indices) != 1:
             return
-        parts = read_exact_split(node, opset, self.sizes(data))
-        (i,) = read
-        new = build_slice(data, {parts.axis: AxisSlice(*parts.bounds[i], 1)}, opset)
-        new[-1].name = node.name
-        self.replace_nodes([node], new, {node.outputs[i]: new[-1].outputs[0]})
+        spec = read_exact_split(node, opset, self.sizes(data))
+        (index,) = used_indices
+        new_nodes = build_slice(data, {spec.axis: AxisSlice(*spec.bounds[index], 1)}, opset)
+        new_nodes[-1].name = node.name
+        self.replace_nodes([node], new_nodes, {node.outputs[index]: new_nodes[-1].outputs[0]})
         self.report_change(node, "Slice")

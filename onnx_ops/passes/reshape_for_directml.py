@@ -14,7 +14,7 @@ from onnx_ops.passes.builders import build_constant
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
 
-Part = ir.Value | int
+Entry = ir.Value | int
 """One entry of a shape that is written out, or a value that holds entries."""
 
 
@@ -43,41 +43,43 @@ class ReshapeForDirectMLPass(NodePass):
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
             return
-        parts: list[Part] = reshape_entries(shape, self._constant)
-        defects = reshape_defects(node, parts)
+        entries: list[Entry] = reshape_entries(shape, self._constant)
+        defects = reshape_defects(node, entries)
         if not defects:
             return
-        if all(isinstance(part, int) for part in parts):
+        if all(isinstance(entry, int) for entry in entries):
             node.attributes.pop("allowzero")
             self.report_change(node, "Reshape without allowzero", defects)
             return
-        self._replace_minus_one(node, data, parts)
+        self._replace_minus_one(node, data, entries)
         self.report_change(node, "Reshape without -1", defects)
 
     def _constant(self, value: ir.Value) -> Array | None:
         facts = self.value_info.constants.get(value)
         return None if facts is None else facts.data
 
-    def _replace_minus_one(self, node: ir.Node, data: ir.Value, parts: Sequence[Part]) -> None:
-        position = parts.index(-1)
+    def _replace_minus_one(self, node: ir.Node, data: ir.Value, entries: Sequence[Entry]) -> None:
+        """Replace a Reshape by one whose shape is a Concat of the entries, with the size itself in place of the -1."""
+        index = entries.index(-1)
         nodes: list[ir.Node] = []
-        values: list[ir.Value] = []
-        for part in parts:
-            if isinstance(part, int):
-                nodes.append(build_constant([part]))
-            values.append(nodes[-1].outputs[0] if isinstance(part, int) else part)
-        others = values[:position] + values[position + 1 :]
-        missing = self._build_known_size(node, data, parts[:position]) or _build_missing_size(data, others)
-        values[position] = missing[-1].outputs[0]
-        nodes += [*missing, ir.node("Concat", values, {"axis": 0})]
+        operands: list[ir.Value] = []
+        for entry in entries:
+            if isinstance(entry, int):
+                nodes.append(build_constant([entry]))
+            operands.append(nodes[-1].outputs[0] if isinstance(entry, int) else entry)
+        others = operands[:index] + operands[index + 1 :]
+        size_nodes = self._build_known_size(node, data, entries[:index]) or _build_missing_size(data, others)
+        operands[index] = size_nodes[-1].outputs[0]
+        nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
         nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
-        for each in nodes:
-            mark_new(each.outputs[0])
+        for new_node in nodes:
+            mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
 
-    def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Part]) -> list[ir.Node]:
+    def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry]) -> list[ir.Node]:
         """Return a node that computes the size after `before`; an empty list if neither size nor symbol is known."""
-        counts = [1 if isinstance(part, int) else self.size(part, 0) for part in before]
+        # A value may hold several entries.
+        counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]
         if None in counts:
             return []
         axis = sum(count for count in counts if count is not None)
@@ -87,9 +89,9 @@ class ReshapeForDirectMLPass(NodePass):
         declared = node.outputs[0].shape
         name = declared[axis] if declared is not None and axis < len(declared) else None
         # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
-        for i, dim in enumerate(data.shape or ()):
+        for data_axis, dim in enumerate(data.shape or ()):
             if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
-                return [ir.node("Shape", [data], {"start": i, "end": i + 1})]
+                return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
         return []
 
 
@@ -107,6 +109,7 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
+    # 1 if a size is 0, else 0, so that Max with it leaves out sizes of 0 or keeps all sizes as they are.
     is_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), is_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))

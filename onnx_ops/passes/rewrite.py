@@ -59,9 +59,9 @@ class Rewriting:
     Attributes:
         before: Slicing nodes before: Slice, Split, and Gather by constant indices.
         after: Slicing nodes after.
-        changes: By pass, what it did.
-        skipped: By pass, the nodes that it skipped in the last round, and why.
-        contested: The nodes that no pass touches because engines disagree about them, and which does what.
+        changes: The changes that each pass made.
+        skipped: The nodes that each pass skipped in the last round, and why.
+        contested: The nodes that no pass touches because engines disagree about them, and what each engine does.
         invalid: The nodes that break their specification. No pass touches them either.
     """
 
@@ -81,7 +81,9 @@ class Rewriting:
         """Return the report as JSON."""
         passes = {
             name: {
-                "changes": [{"node": done.node, "op": done.op, "replacement": done.replacement} for done in changes],
+                "changes": [
+                    {"node": change.node, "op": change.op, "replacement": change.replacement} for change in changes
+                ],
                 "skipped": _skipped_to_json(self.skipped[name]),
             }
             for name, changes in self.changes.items()
@@ -141,17 +143,17 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
     analysis = Analysis(model, folding=True)
-    before = _count(analysis)
+    before = _count_slicing_nodes(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
-    unequal = tuple(_find_unequal_branches(model, analysis.value_info))
-    if unequal:  # a change anywhere may let onnx infer both branches, and refuse the model
-        contested = (*_list_contested(analysis), *unequal)
+    unequal_ifs = tuple(_find_unequal_branches(model, analysis.value_info))
+    if unequal_ifs:  # a change anywhere may let onnx infer both branches, and refuse the model
+        contested = (*_list_contested(analysis), *unequal_ifs)
         return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
-    kinds = {name: kind for name, kind in PASSES.items() if name in names}
-    passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
+    classes = {name: pass_class for name, pass_class in PASSES.items() if name in names}
+    passes = {name: pass_class.create(classes.values()) for name, pass_class in classes.items()}
     changes = dict(zip(passes, map(tuple, run_until_stable(list(passes.values()), analysis)), strict=True))
-    skipped = {name: tuple(each.skipped) for name, each in passes.items()}
-    return Rewriting(before, _count(analysis), changes, skipped, _list_contested(analysis), invalid)
+    skipped = {name: tuple(slicing_pass.skipped) for name, slicing_pass in passes.items()}
+    return Rewriting(before, _count_slicing_nodes(analysis), changes, skipped, _list_contested(analysis), invalid)
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
@@ -191,7 +193,7 @@ def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
     )
 
 
-def _count(analysis: Analysis) -> int:
+def _count_slicing_nodes(analysis: Analysis) -> int:
     """Return the number of slicing nodes, see `Rewriting.before`."""
     return sum(
         node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])

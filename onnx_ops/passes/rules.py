@@ -32,13 +32,13 @@ def rules() -> Any:
             result = MatchResult()
             shape = _known_sizes(x)
             try:
-                self._entries = compose_entries(_entries(first, shape), _entries(second, shape), shape)
+                self._entries = compose_entries(_read_entries(first, shape), _read_entries(second, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result
 
         def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
-            return _slice(op, x, self._entries)
+            return _write_slice(op, x, self._entries)
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
         """A Slice that keeps all elements."""
@@ -50,7 +50,7 @@ def rules() -> Any:
             result = MatchResult()
             shape = _known_sizes(x)
             try:
-                is_whole = keeps_all(_entries(y, shape), shape)
+                is_whole = keeps_all(_read_entries(y, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result if is_whole else result.fail("it does not keep all elements")
@@ -58,15 +58,16 @@ def rules() -> Any:
         def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
             return op.Identity(x)
 
-    kinds: list[Any] = [ComposeSlices, RemoveIdentitySlices]
-    return RewriteRuleSet([kind.rule() for kind in kinds])
+    rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]
+    return RewriteRuleSet([rule_class.rule() for rule_class in rule_classes])
 
 
 def _known_sizes(value: ir.Value) -> Sizes | None:
     return None if value.shape is None else read_sizes(value.shape)
 
 
-def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
+def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
+    """Return the entries of the Slice that computes `output` from data of `shape`."""
     node = output.producer()
     assert node is not None
     if len(node.inputs) == 1:
@@ -76,7 +77,7 @@ def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     return read_slice(node, SLICE_INPUTS_OPSET, shape)
 
 
-def _slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
+def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
     starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
     lists = [
         op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)

@@ -15,7 +15,7 @@ from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach
-from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_view_axes
+from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
 from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.value_info import Sizes
@@ -46,11 +46,11 @@ class SliceChain:
     def add(self, node: ir.Node, opset: int) -> None:
         """Add the next node, or raise one of `SKIPS` if it does not compose with the nodes before it."""
         if node.op_type == "Squeeze":
-            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_view_axes(node, opset)]
-            self.axes = [axis for i, axis in enumerate(self.axes) if i not in dropped]
+            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_squeezed_axes(node, opset)]
+            self.axes = [input_axis for axis, input_axis in enumerate(self.axes) if axis not in dropped]
         elif node.op_type == "Unsqueeze":
             rank = len(self.axes)
-            added = read_view_axes(node, opset)
+            added = read_squeezed_axes(node, opset)
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
                 self.axes.insert(axis, NEW)
         elif node.op_type == "Slice":
@@ -72,7 +72,7 @@ class SliceChain:
         """The entries of the axes that are not kept whole."""
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
-    def views(self) -> tuple[list[int], list[int]]:
+    def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
         """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze then adds to the output.
 
         A dropped axis of exactly one element replaces a new axis at the same position: neither node needs to list it.
@@ -150,15 +150,15 @@ class ShortenChainsPass(NodePass):
         if _find_next(node) is not None:
             return
         links = [node]
-        while (before := _find_previous(links[0])) is not None:
-            links.insert(0, before)
+        while (previous := _find_previous(links[0])) is not None:
+            links.insert(0, previous)
         if not any(link.op_type in CUTTING for link in links):
             return
         reasons: list[str] = []
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)
-            if chain is not None and (new := self._shorten(chain, links[:length], opset)) is not None:
-                self.report_change(node, new)
+            if chain is not None and (operators := self._shorten(chain, links[:length], opset)) is not None:
+                self.report_change(node, operators)
                 return
             # The link after the first `length` did not compose with them: the search goes on from that link. If the
             # first link alone does not compose, it is left out.
@@ -167,18 +167,18 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return the first links that compose as a chain, and their number. `reasons` gets what ended the chain."""
+        """Return the first links that compose as a chain, and their number. Add the reason why it ends to `reasons`."""
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
             reasons.append("the rank of the chain's input is not known")
             return None, 0
         chain = SliceChain(sizes)
-        for i, link in enumerate(links):
+        for length, link in enumerate(links):
             try:
                 chain.add(link, opset)
             except SKIPS as reason:
                 reasons.append(f"{link.op_type} {node_name(link)!r}: {reason}")
-                return chain, i
+                return chain, length
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> str | None:
@@ -187,18 +187,18 @@ class ShortenChainsPass(NodePass):
         Returns:
             The operators of the new nodes; None if the links are short enough, so that nothing was replaced.
         """
-        slicing = sum(link.op_type in ("Slice", "Gather") for link in links)
-        if len(links) < 2 or not slicing:
+        old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
+        if len(links) < 2 or not old_cuts:
             return None
         last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
-        new = build_chain(self, chain, data, last, opset, gathers=gathers)
-        operators = [node.op_type for node in new if node.op_type != "Constant"]
+        new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
+        operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         cuts = sum(operator in ("Slice", "Gather") for operator in operators)
-        if cuts > slicing or len(operators) > len(links) or (cuts, len(operators)) == (slicing, len(links)):
-            detach(new)
+        if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
+            detach(new_nodes)
             return None
-        self.replace_node(last, new)
+        self.replace_node(last, new_nodes)
         return ", ".join(operators)
 
 
@@ -215,27 +215,27 @@ def build_chain(
         opset: Version of its operator set.
         gathers: Whether a Gather may cut and drop an axis.
     """
-    dropped, added = chain.views()
+    dropped, added = chain.squeezed_and_new_axes()
     index = chain.single_index(dropped) if gathers else None
     shape = list(chain.sizes)
-    new: list[ir.Node] = []
+    nodes: list[ir.Node] = []
     if index is not None:
         (axis,) = dropped
         constant = build_constant(index)
-        new += [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
+        nodes += [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
         dropped = []
         del shape[axis]
     elif chain.cut:
-        new += build_slice(data, chain.cut, opset)
+        nodes += build_slice(data, chain.cut, opset)
         shape = [chain.kept_size(axis) for axis in range(len(shape))]
     for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
         if not axes:
             continue
-        if new:
-            owner.set_value_info(new[-1].outputs[0], data, tuple(shape), last.outputs[0])
-        new += build(new[-1].outputs[0] if new else data, axes, opset)
+        if nodes:
+            owner.set_value_info(nodes[-1].outputs[0], data, tuple(shape), last.outputs[0])
+        nodes += build(nodes[-1].outputs[0] if nodes else data, axes, opset)
         shape = [size for axis, size in enumerate(shape) if axis not in dropped]
-    return new or [ir.node("Identity", [data])]
+    return nodes or [ir.node("Identity", [data])]
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:

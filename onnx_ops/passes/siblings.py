@@ -15,7 +15,7 @@ from onnx_ops.model.nodes import has_valid_arity
 from onnx_ops.passes.edits import Identities, is_used
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.value_info import Sizes, ValueInfo
+from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
 from sliceport.slicing import resolve_axis
 from sliceport.slicing.tiling import find_tilings, select_disjoint
 
@@ -75,6 +75,7 @@ class Siblings:
         return frozenset(part.node for parts in chosen for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
+        """Return the parts of each Split: choose again among the remaining parts until no Split is worth it."""
         choices: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
             splits = _choose_parts(parts, data, axis, self.value_info)
@@ -113,6 +114,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     whole = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
+    # The nodes that a Split saves: without gaps, and with gaps beyond those that it saves without.
     saved, gap_saved = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
@@ -121,18 +123,17 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
         return [gapped]
     if saved <= 0:
         return []
-    others = [each for each in tilings[1:] if _count_saved(each) > 1 and not is_gated([part.output for part in each])]
-    return [whole, *others]
+    further = [tiling for tiling in tilings[1:] if _count_saved(tiling) > 1]
+    return [whole, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
     """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads."""
-    other_sizes = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
-    sizes = [size for size in other_sizes if size is not None]
+    other_sizes = read_static(tuple([size for other, size in enumerate(value_info.sizes[data]) if other != axis]))
     dtype = value_info.dtype(data)
-    if dtype is None or len(sizes) < len(other_sizes) or dtype == ir.DataType.STRING:
+    if dtype is None or other_sizes is None or dtype == ir.DataType.STRING:
         return False
-    return gap * prod(sizes) * dtype.itemsize <= _MAX_GAP_BYTES * saved_nodes
+    return gap * prod(other_sizes) * dtype.itemsize <= _MAX_GAP_BYTES * saved_nodes
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
@@ -167,9 +168,10 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 def _choose_whole_nodes(
     parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
 ) -> list[list[Part]]:
-    """Choose sets of parts. Each set has all parts of a node or none of them."""
+    """Choose sets of parts by `choose`, which takes and returns indices. Each set has all parts of a node or none."""
     while True:
-        chosen = [[parts[i] for i in keys] for keys in choose({i: part.run for i, part in enumerate(parts)})]
+        runs = {index: part.run for index, part in enumerate(parts)}
+        chosen = [[parts[index] for index in indices] for indices in choose(runs)]
         totals = Counter(part.node for part in parts)
         counts_by_set = [Counter(part.node for part in part_set) for part_set in chosen]
         is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
@@ -182,5 +184,5 @@ def _choose_whole_nodes(
 def _count_saved(parts: Sequence[Part]) -> int:
     """Return how many nodes a Split replaces; 0 for a few Gathers of one index alone, because each leaves a Squeeze."""
     nodes = {part.node for part in parts}
-    only_single = all(part.is_dropped for part in parts)
-    return 0 if only_single and len(nodes) < _MIN_GATHERS else len(nodes)
+    are_all_dropped = all(part.is_dropped for part in parts)
+    return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -36,9 +36,10 @@ class SiblingsToSplitPass(SlicingPass):
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the search is done already
         """Rewrite the model; see the class."""
         siblings = self.analysis.siblings
-        order = {node: i for i, node in enumerate(siblings.nodes)}
-        for (where, value, axis), group in siblings.groups.items():
-            for chosen in siblings.choices[where, value, axis]:
+        order = {node: number for number, node in enumerate(siblings.nodes)}
+        for key, group in siblings.groups.items():
+            _, _, axis = key
+            for chosen in siblings.choices[key]:
                 # The Split of another group may have replaced the data.
                 data = self.edits.identities.skip(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
@@ -61,8 +62,8 @@ class SiblingsToSplitPass(SlicingPass):
         assert size is not None
         assert shape is not None
         runs = fill_gaps([part.run for part in parts], size)
-        new = build_split(data, axis, list(map(len, runs)), opset)
-        split = new[-1]
+        new_nodes = build_split(data, axis, list(map(len, runs)), opset)
+        split = new_nodes[-1]
         split.name = first.name
         by_run = {part.run: part for part in parts}
         successors: dict[ir.Value, ir.Value] = {}
@@ -73,12 +74,13 @@ class SiblingsToSplitPass(SlicingPass):
                 continue
             self.set_value_info(output, data, (*shape[:axis], len(run), *shape[axis + 1 :]), parts[0].output)
             if part is not None:
-                new += build_squeeze(output, [axis], opset)
-                new[-1].name = f"{node_name(part.node)}_squeeze"
-                annotate_nodes(new[-1:], [part.node])
-                successors[part.output] = new[-1].outputs[0]
+                new_nodes += build_squeeze(output, [axis], opset)
+                new_nodes[-1].name = f"{node_name(part.node)}_squeeze"
+                annotate_nodes(new_nodes[-1:], [part.node])
+                successors[part.output] = new_nodes[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
-        old = sorted(nodes, key=lambda node: node is not first)  # for the Split has the name of the first
-        self.replace_nodes(old, new, successors, [split], first)
+        # The annotations of the first node of the list win, and the Split has the name of `first`.
+        old = sorted(nodes, key=lambda node: node is not first)
+        self.replace_nodes(old, new_nodes, successors, [split], first)
         for node in nodes:
             self.report_change(node, "Split")

@@ -39,8 +39,8 @@ class Simplification(Rewriting):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""
-        own = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
-        return {**super().to_json(), **own, "left_out": dict(self.left_out)}
+        counts = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
+        return {**super().to_json(), **counts, "left_out": dict(self.left_out)}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the report for people; `verbose` adds the nodes that passes skipped."""
@@ -78,12 +78,31 @@ def simplify(
     all_before = count_nodes(model)
     defaults = pop_defaults(model)
     report = run_passes(model, passes)
-    has_unequal_branches = any(node.op == "If" for node in report.contested)
-    if not has_unequal_branches:
+    left_out: dict[str, str] = {}
+    has_contested_branches = any(node.op == "If" for node in report.contested)
+    if not has_contested_branches:
         _fold(model)
+        model, report, left_out = _optimize_in_turn(model, report, passes, optimizers)
+    unmark(model)
+    put_defaults(model, defaults)
+    simplification = Simplification(
+        **vars(report),
+        all_before=all_before,
+        all_after=count_nodes(model),
+        optimizers=tuple([name for name in optimizers if name not in left_out]),
+        left_out=left_out,
+    )
+    return model, simplification
+
+
+def _optimize_in_turn(
+    model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
+) -> tuple[ir.Model, Rewriting, dict[str, str]]:
+    """Run optimizers and passes while the model gets smaller; return it, the report, and the reason of each failure."""
+    # One pass for all turns, because its limits of bytes are for all of them together.
     tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
-    for name in () if has_unequal_branches else cycle(optimizers):
+    for name in cycle(optimizers):
         if tries_without_gain == len(optimizers):
             break
         tries_without_gain += 1
@@ -100,21 +119,12 @@ def simplify(
                 left_out[name] = str(error).rstrip(".")
                 continue
             _fold(candidate)
-        further = run_passes(candidate, passes)
+        candidate_report = run_passes(candidate, passes)
         # An optimizer inlines functions, which may copy their slicing nodes.
-        has_no_more_slices = bool(model.functions) or further.after <= report.after
+        has_no_more_slices = bool(model.functions) or candidate_report.after <= report.after
         if count_nodes(candidate) < count_before and has_no_more_slices:
-            model, report, tries_without_gain = candidate, _join(report, further), 0
-    unmark(model)
-    put_defaults(model, defaults)
-    report = Simplification(
-        **vars(report),
-        all_before=all_before,
-        all_after=count_nodes(model),
-        optimizers=tuple([name for name in optimizers if name not in left_out]),
-        left_out=left_out,
-    )
-    return model, report
+            model, report, tries_without_gain = candidate, _join(report, candidate_report), 0
+    return model, report, left_out
 
 
 def _fold(model: ir.Model) -> None:

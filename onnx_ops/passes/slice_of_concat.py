@@ -51,19 +51,19 @@ class SliceOfConcatPass(NodePass):
         return self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
+        """Let a Slice of a Concat of `shape` read one operand."""
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return  # RemoveIdentitySlicesPass takes it
         selected = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
-        place = find_part(ends, selected)
-        if place is None:
+        index_and_start = find_part(ends, selected)
+        if index_and_start is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
-        i, start = place
-        data = concat.inputs[i]
-        assert data is not None
-        new = build_slice(data, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset)
-        self.replace_node(node, new)
+        index, start = index_and_start
+        operand = concat.inputs[index]
+        assert operand is not None
+        self.replace_node(node, build_slice(operand, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset))
         self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
@@ -82,9 +82,10 @@ class SliceOfConcatPass(NodePass):
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
-        parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
-        read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
-        whole = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))
-        if parts.axis != axis or any(bounds not in whole for bounds in read.values()):
+        spec = read_exact_split(node, opset, self.sizes(node.inputs[0]))
+        used = {output: bounds for output, bounds in zip(node.outputs, spec.bounds, strict=True) if is_used(output)}
+        operands = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))  # by the bounds of each
+        if spec.axis != axis or any(bounds not in operands for bounds in used.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
-        self.report_change(node, self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))
+        replacements = {output: operands[bounds] for output, bounds in used.items()}
+        self.report_change(node, self.replace_outputs(node, replacements))

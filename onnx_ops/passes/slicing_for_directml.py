@@ -50,11 +50,11 @@ class SliceForDirectMLPass(NodePass):
             self.report_change(node, None, defects)
             return
         if empty is not None and dtype is not None:
-            new = [build_empty(empty, dtype)]
+            new_nodes = [build_empty(empty, dtype)]
         else:
-            new = build_slice(data, adapt_bounds(entries, shape), opset)
-        self.replace_node(node, new)
-        self.report_change(node, new[-1].op_type, defects)
+            new_nodes = build_slice(data, adapt_bounds(entries, shape), opset)
+        self.replace_node(node, new_nodes)
+        self.report_change(node, new_nodes[-1].op_type, defects)
 
 
 class SplitForDirectMLPass(NodePass):
@@ -80,23 +80,23 @@ class SplitForDirectMLPass(NodePass):
         defects = split_defects(node, opset, shape)
         if not defects:
             return
-        parts = self._read_parts(node, opset)
-        if parts is None or defects[0].handling == "named":
+        spec = self._read_split_if_known(node, opset)
+        if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
-        new: list[ir.Node] = []
+        new_nodes: list[ir.Node] = []
         slices: list[ir.Node] = []
         successors = {}
-        for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
+        for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):
-                new += self._build_part(data, parts.axis, start, stop, opset)
-                new[-1].name = f"{node_name(node)}_{output.name or ''}"
-                successors[output] = new[-1].outputs[0]
-                slices.append(new[-1])
-        self.replace_nodes([node], new, successors, slices)
+                new_nodes += self._build_part(data, spec.axis, start, stop, opset)
+                new_nodes[-1].name = f"{node_name(node)}_{output.name or ''}"
+                successors[output] = new_nodes[-1].outputs[0]
+                slices.append(new_nodes[-1])
+        self.replace_nodes([node], new_nodes, successors, slices)
         self.report_change(node, "Slice", defects)
 
-    def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
+    def _read_split_if_known(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
             return read_split(node, opset, self.sizes(node.inputs[0]))
         except SKIPS:
@@ -106,7 +106,7 @@ class SplitForDirectMLPass(NodePass):
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
         sizes, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and sizes is not None and dtype is not None:
-            shape = read_static(tuple([0 if i == axis % len(sizes) else size for i, size in enumerate(sizes)]))
+            shape = read_static(tuple([0 if index == axis % len(sizes) else size for index, size in enumerate(sizes)]))
             if shape is not None:
                 return [build_empty(shape, dtype)]
         return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -41,20 +41,21 @@ class SplitOfPartPass(SlicingPass):
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
         """Merge the Splits of the parts of a node with it, then those of their parts, and report them."""
-        first = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
-        if not first:
+        splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
+        if not splits:
             return
         try:
-            axis, waiting = self._list_pieces(outer, opset)
+            axis, pending = self._list_pieces(outer, opset)
         except SKIPS as reason:
-            for split in first:
+            for split in splits:
                 self.skip(split, reason)
             return
-        waiting.reverse()
+        # A stack, so that the parts of a merged Split come next, in place of the part that it splits.
+        pending.reverse()
         pieces: _Pieces = []
         parts, merged = set(outer.outputs), []
-        while waiting:
-            value, size = waiting.pop()
+        while pending:
+            value, size = pending.pop()
             split = None if value is None else self._find_split(value)
             sizes = None if split is None else self._read_sizes(split, opset, axis)
             if split is not None and sizes and would_be_gated(parts, split.outputs, self.edits.identities):
@@ -62,7 +63,7 @@ class SplitOfPartPass(SlicingPass):
             elif split is not None and sizes:
                 parts.update(split.outputs)
                 merged.append(split)
-                waiting += reversed(list(zip(split.outputs, sizes, strict=True)))
+                pending += reversed(list(zip(split.outputs, sizes, strict=True)))
                 continue
             pieces.append((value, size))
         if merged:
@@ -87,34 +88,34 @@ class SplitOfPartPass(SlicingPass):
         return inner.sizes if inner.axis == axis else None
 
     def _build(self, outer: ir.Node, merged: list[ir.Node], axis: int, pieces: _Pieces, opset: int) -> None:
-        """Replace nodes by the Split that they are merged to."""
+        """Replace `outer` and the Splits that were merged with it by one Split into `pieces`."""
         data = data_of(outer)
         shape = self.sizes(data)
         assert shape is not None
-        new = build_split(data, axis, [size for _, size in pieces], opset)
-        new[-1].name = outer.name
+        new_nodes = build_split(data, axis, [size for _, size in pieces], opset)
+        new_nodes[-1].name = outer.name
         successors = {}
-        for (value, size), output in zip(pieces, new[-1].outputs, strict=True):
+        for (value, size), output in zip(pieces, new_nodes[-1].outputs, strict=True):
             if value is not None and is_used(value):
                 successors[value] = output
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
-        self.replace_nodes([outer, *merged], new, successors, position=outer)
+        self.replace_nodes([outer, *merged], new_nodes, successors, position=outer)
         for split in merged:
             self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
-        """Return the axis that the outer node cuts and all its parts with their sizes."""
+        """Return the axis that the outer node cuts, and its pieces, which include those that a Slice drops."""
         data = data_of(outer)
         shape = self.sizes(data)
         if outer.op_type == "Split":
-            parts = read_exact_split(outer, opset, shape)
-            return parts.axis, list(zip(outer.outputs, parts.sizes, strict=True))
-        cut = read_run(outer, opset, shape)
-        if cut is None:
+            spec = read_exact_split(outer, opset, shape)
+            return spec.axis, list(zip(outer.outputs, spec.sizes, strict=True))
+        axis_and_run = read_run(outer, opset, shape)
+        if axis_and_run is None:
             return -1, []
-        axis, run = cut
+        axis, run = axis_and_run
         size = self.size(data, axis)
         assert size is not None
         # Neighbours of the run are copied, too, which pays if that takes less time than to start an operator.

@@ -71,19 +71,19 @@ class ValueInfo:
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
-        """Record the type, the sizes and the elements of a value that all its copies in a probe have in common."""
+        """Record the type, the sizes and the elements that all copies of a value in a probe have in common."""
         types = {None if copy is None else copy.type for copy in copies}
         if len(types) == 1 and (type_ := types.pop()) is not None:
             self.types[value] = type_
         shapes = [read_sizes(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
-        data = facts[0].data
-        if data is not None and all(
-            other.data is not None and other.element == facts[0].element and np.array_equal(data, other.data)
+        first = facts[0]
+        if first.data is not None and all(
+            other.data is not None and other.element == first.element and np.array_equal(first.data, other.data)
             for other in facts[1:]
         ):
-            self.constants[value] = facts[0]
+            self.constants[value] = first
 
 
 def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
@@ -96,7 +96,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
         folding: Whether to fold constants too, which takes longer but also resolves shapes that nodes compute.
     """
     unmark(model)
-    while True:
+    while True:  # each time with fewer nodes to infer from, until no more of them turn out to be contested
         try:
             probe, copies = build_probe(model)
         except ModelError as error:
@@ -153,18 +153,18 @@ def _pair_values(
     for node, node_copy in copies:
         for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
-        for i, source in enumerate(node.inputs):
+        for index, source in enumerate(node.inputs):
             if source is not None and source.producer() is None:  # an input of a function or of the body of a loop
-                values[source].append(node_copy.inputs[i] if i < len(node_copy.inputs) else None)
+                values[source].append(node_copy.inputs[index] if index < len(node_copy.inputs) else None)
     return values
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
     """Make the parameters of a slicing node in a probe constants if their elements are known."""
     for value in copy.inputs[1:]:
-        fact = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
-        if value is not None and fact.data is not None:
-            value.const_value = ir.Tensor(fact.data, dtype=ir.DataType(fact.element))
+        inferred = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
+        if value is not None and inferred.data is not None:
+            value.const_value = ir.Tensor(inferred.data, dtype=ir.DataType(inferred.element))
 
 
 def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:

@@ -69,35 +69,37 @@ def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, A
         side: The engine that runs it.
         inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
     """
-    values = [value for value in overridable_inputs(runnable.model) if (value.name or "") not in inputs]
-    others = {value.name or "": variants for value in values if (variants := _other_values(value))}
-    unchanged = [name for value in values if (name := value.name or "") not in others and not _is_empty(value)]
-    integers = [name for name, variants in others.items() if _is_integer(variants[0])]
+    defaults = {value.name or "": value for value in overridable_inputs(runnable.model)}
+    defaults = {name: value for name, value in defaults.items() if name not in inputs}
+    variants = {name: choices for name, value in defaults.items() if (choices := _other_values(value))}
+    unchanged = [name for name, value in defaults.items() if name not in variants and not _is_empty(value)]
+    integers = [name for name, choices in variants.items() if _is_integer(choices[0])]
     bounded = replace(side, budget=Budget(_SECONDS))
     arrays, outputs = dict(inputs), None
     refused = integers[_MAX_ONE_BY_ONE:]
     try:
-        ran = _run_with_variants(runnable, bounded, inputs, others)
-        if ran is not None:
-            return OtherValues(ran[0], tuple(others), tuple(unchanged), ran[1])
-        together = [name for name in others if name not in integers]
-        for names in (together, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
-            ran = _run_with_variants(runnable, bounded, arrays, {name: others[name] for name in names})
-            if ran is None:
+        run = _run_with_variants(runnable, bounded, inputs, variants)
+        if run is not None:
+            return OtherValues(run[0], tuple(variants), tuple(unchanged), run[1])
+        not_integers = [name for name in variants if name not in integers]
+        for names in (not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
+            run = _run_with_variants(runnable, bounded, arrays, {name: variants[name] for name in names})
+            if run is None:
                 refused += names
             else:
-                arrays, outputs = ran
+                arrays, outputs = run
     except (BudgetSpent, MemoryError):
-        return OtherValues(dict(inputs), (), (*unchanged, *others), None)
-    return OtherValues(arrays, tuple(others.keys() - set(refused)), (*unchanged, *refused), outputs)
+        return OtherValues(dict(inputs), (), (*unchanged, *variants), None)
+    return OtherValues(arrays, tuple(variants.keys() - set(refused)), (*unchanged, *refused), outputs)
 
 
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
     """Return inputs with the first variants that the model runs on, and its outputs; None if it runs on none."""
-    for i in range(max(map(len, variants.values()), default=0)):
-        arrays = {**inputs, **{name: each[min(i, len(each) - 1)] for name, each in variants.items()}}
+    for attempt in range(max(map(len, variants.values()), default=0)):
+        # An input with fewer variants keeps its last one.
+        arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
         with suppress(RunFailed):
             return arrays, compute(side, runnable, arrays)
     return None
@@ -125,18 +127,18 @@ def _other_values(value: ir.Value) -> list[Array]:
     random = np.random.default_rng(0)
     wide = default.astype(np.complex128 if default.dtype.kind == "c" else np.float64)
     # A factor below 1 keeps the largest elements in the range of their type, and a summand changes zeros.
-    moved = wide * random.uniform(0.5, 0.9, default.shape) + random.uniform(0.5, 1.5, default.shape)
-    return [moved.astype(default.dtype)]
+    scaled = wide * random.uniform(0.5, 0.9, default.shape) + random.uniform(0.5, 1.5, default.shape)
+    return [scaled.astype(default.dtype)]
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     """Return the integers plus 1 and minus 1 (the other way at the end of the range), and in reverse order."""
-    high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1
+    high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
-    moved = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
+    shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
     # The types of less than a byte are cast from integers of NumPy's own.
-    arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in moved]
+    arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]
 

@@ -40,19 +40,20 @@ def make_inputs(
         UsageError: A given array does not fit, a shape is for an unknown name, or an input has an open shape or a type
             that NumPy lacks.
     """
-    overridable = [value.name for value in overridable_inputs(model)]
+    overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
     for value in model.graph.inputs:
         name = value.name or ""
-        if value.is_initializer() and name in given and name not in overridable:
+        if value.is_initializer() and name in given and name not in overridable_names:
             raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
             declared.append(DeclaredInput(name, _dtype_of(value), _dims_of(value), _index_bound(value)))
-    computed = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
-    known = computed | {value.name or "" for value in model.graph.inputs}
-    return random_inputs.make_inputs(declared, given, shapes, seed, attempt, known)
+    # Sizes may be given for outputs of nodes too, see `bind_shapes`.
+    computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
+    names = computed_names | {value.name or "" for value in model.graph.inputs}
+    return random_inputs.make_inputs(declared, given, shapes, seed, attempt, names)
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
@@ -75,17 +76,17 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
 def _index_bound(value: ir.Value) -> int:
     """Return the size of the smallest axis that a value indexes, directly or through nodes that keep its elements."""
     bound = _MAX_INDEX
-    seen: set[int] = set()
-    front = [value]
-    while front:
-        current = front.pop()
-        if id(current) in seen:
+    visited: set[int] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if id(current) in visited:
             continue
-        seen.add(id(current))
-        for node, position in current.uses():
-            if node.op_type in _COPYING and position == 0:
-                front += node.outputs
-            elif node.op_type in _INDEXED and position == 1 and node.inputs[0] is not None:
+        visited.add(id(current))
+        for node, input_index in current.uses():
+            if node.op_type in _COPYING and input_index == 0:
+                pending += node.outputs
+            elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
                 shape = node.inputs[0].shape
                 axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
                 size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx
@@ -45,40 +45,45 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
         proto: The model, in which every node has a name.
     """
     changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
-    makers = {output: node.name for node in proto.graph.node for output in node.output if output}
-    sources = {node.name: [makers[name] for name in node.input if name in makers] for node in proto.graph.node}
-
-    def explain(finding: Finding) -> Finding:
-        nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
-        causes = [
-            (change, defect)
-            for change in (changes[name] for name in dict.fromkeys(nodes) if name in changes)
-            for defect in change.defects
-            if isinstance(defect, Defect) and ONNXRUNTIME_DML in defect.engines
-        ]
-        if not causes:
-            return finding
-        sentences = [
-            f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
-            for change, defect in causes
-        ]
-        message = f"{finding.message.removesuffix('.')}{''.join(sentences)}."
-        return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in causes)))
-
-    explained = tuple(map(explain, findings))
+    producers = {output: node.name for node in proto.graph.node for output in node.output if output}
+    sources = {node.name: [producers[name] for name in node.input if name in producers] for node in proto.graph.node}
+    explained = tuple([_explain(finding, sources, changes) for finding in findings])
     if not any(finding.kind == "refused" for finding in findings):
         return explained
     named = {defect for finding in explained for defect in finding.defects}
-    nodes: dict[Defect, list[Change]] = defaultdict(list)
+    changes_by_defect: dict[Defect, list[Change]] = defaultdict(list)
     for change in changes.values():
-        for defect in change.defects:
-            if isinstance(defect, Defect) and ONNXRUNTIME_DML in defect.engines and defect.id not in named:
-                nodes[defect].append(change)
-    return explained + tuple(_describe_defect(defect, by_defect) for defect, by_defect in nodes.items())
+        for defect in _directml_defects(change):
+            if defect.id not in named:
+                changes_by_defect[defect].append(change)
+    return explained + tuple(_describe_defect(defect, of_defect) for defect, of_defect in changes_by_defect.items())
+
+
+def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
+    """Return a finding with the known defects of its node, and of those that the node reads if values differ.
+
+    `sources` has the names of the nodes that each node reads, `changes` what hardening changes in each node.
+    """
+    nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
+    changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
+    causes = [(change, defect) for change in changed for defect in _directml_defects(change)]
+    if not causes:
+        return finding
+    sentences = [
+        f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
+        for change, defect in causes
+    ]
+    message = f"{finding.message.removesuffix('.')}{''.join(sentences)}."
+    return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in causes)))
+
+
+def _directml_defects(change: Change) -> list[Defect]:
+    return [d for d in change.defects if isinstance(d, Defect) and ONNXRUNTIME_DML in d.engines]
 
 
 def _describe_defect(defect: Defect, changes: Sequence[Change]) -> Finding:
-    first, more = changes[0], len(changes) - 1
-    others = f" and {count_of(more, 'other node')} have" if more else " has"
-    message = f"{first.op} {first.node!r}{others} a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})."
+    """Return a finding about a defect, which names the first of the nodes that have it and counts the others."""
+    first, other_count = changes[0], len(changes) - 1
+    verb = f" and {count_of(other_count, 'other node')} have" if other_count else " has"
+    message = f"{first.op} {first.node!r}{verb} a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})."
     return Finding("defect", first.node, first.op, message, (defect.id,))

@@ -76,25 +76,25 @@ def compare(
         ModelError: The model cannot be read or onnxruntime cannot run it.
         MissingExtra: onnxruntime is not installed.
     """
-    asked = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
-    engines = choose_engines(asked, "onnx", REFERENCE)
+    executor_names = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
+    engines = choose_engines(executor_names, "onnx", REFERENCE)
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     checked = read_any(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
-    runs, notes = _runs(checked, program, shapes, arrays, seed)
+    runs, notes = _run_model(checked, program, shapes, arrays, seed)
     comparisons: list[Comparison] = []
     for lowered in program.nodes:
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
-        elif lowered.node.scope and lowered.verdict != "folded":
+            continue
+        node_engines = [engine for engine in engines if takes_part(engine, lowered)]
+        if lowered.node.scope and lowered.verdict != "folded":
             values = _capture_alone(lowered, seed)
-            partners = [engine for engine in engines if takes_part(engine, lowered)]
-            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in partners]
+            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in node_engines]
         else:
-            partners = [engine for engine in engines if takes_part(engine, lowered)]
-            comparisons += _compare_in_runs(lowered, partners, runs)
+            comparisons += _compare_in_runs(lowered, node_engines, runs)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=given_shapes,
@@ -113,12 +113,12 @@ class _ModelRun:
     Attributes:
         values: By name.
         label: A sentence about its inputs, or an empty string.
-        done: Results of operators that ran before, by executor and number.
+        results: Results of DirectML operators that ran before, by executor and number; see `compare_node`.
     """
 
     values: dict[str, Captured]
     label: str = ""
-    done: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+    results: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
@@ -126,12 +126,11 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
-        by_run = [[_compare_node(lowered, engine, run.values, run.done) for engine in engines] for run in runs]
+        by_run = [[_compare_node(lowered, engine, run.values, run.results) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
-        wrong = (i for i, comparison in enumerate(comparisons) if not comparison.is_clean)
-        i = next(wrong, 0)
-        chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
+        index = next((index for index, comparison in enumerate(comparisons) if not comparison.is_clean), 0)
+        chosen.append(replace(comparisons[index], detail=comparisons[index].detail + runs[index].label))
     return chosen
 
 
@@ -143,6 +142,7 @@ def _compare_node(
     *,
     alone: bool = False,
 ) -> Comparison:
+    """Compare a node on one engine, and name the known defects that explain a difference; see `compare_node`."""
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
@@ -153,23 +153,24 @@ def _compare_node(
     return comparison
 
 
-def _runs(
+def _run_model(
     checked: CheckedModel,
     program: Program,
     shapes: Mapping[str, Sequence[int]],
-    given: Mapping[str, npt.NDArray[Any]],
+    arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """Run the whole model with the defaults of its inputs, then with other values; also return what was not tried."""
-    nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
+    nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
     runnable = prepare_to_run(checked, inlines=True)
-    written = {output.name for node in runnable.model.graph for output in node.outputs}
+    computed = {output.name for node in runnable.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
-    names = sorted((read | {name for node in nodes for name in node.outputs if name}) & written)
-    observed, side = runnable.observe(names), onnxruntime_cpu.side()
-    inputs, outputs = first_that_runs(observed, side, shapes, given, seed)
+    written = {name for node in nodes for name in node.outputs if name}
+    # Inputs and initializers cannot be observed as outputs; `_add_given_values` adds them.
+    observed, side = runnable.observe(sorted((read | written) & computed)), onnxruntime_cpu.side()
+    inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
     runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
     others = run_with_other_values(observed, side, inputs)
     if others.outputs is not None:
@@ -206,7 +207,9 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
         raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
-    return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
+    # The model of one node has names of its own.
+    outputs = {cut.output: captured[name] for cut, name in zip(node.cuts, names, strict=True)}
+    return {node.input: Captured.of(array)} | outputs
 
 
 def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
@@ -218,12 +221,13 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     """Compare the constants of a folded node with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
-    computed = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
-    if node.scope or not computed or node.element in INEXACT:
+    folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
+    # Bodies are not run, and floats may be folded in another order than they are computed in.
+    if node.scope or not folded or node.element in INEXACT:
         return Comparison(lowered, "", "folded")
-    for name, data in computed:
+    for name, data in folded:
         if bytes(values[name].data) != data:
             message = f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes "
             message += f"{bytes(values[name].data).hex()}."
             return Comparison(lowered, "folding", "mismatch", message)
-    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in computed))
+    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

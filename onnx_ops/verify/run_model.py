@@ -121,20 +121,23 @@ def run_on(
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, data, arrays, names, weights) if traces else ()
     outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
-    wrong = [output for output in outputs if output.status == "different"]
-    if wrong and locates:
+    different = [output for output in outputs if output.status == "different"]
+    if different and locates:
         say("looking for the first node that differs")
-        different = find_differences(dml, graph, arrays, [output.name for output in wrong])
-        findings = explain_findings(different, model.proto)
+        findings = find_differences(dml, graph, arrays, [output.name for output in different])
+        findings = explain_findings(findings, model.proto)
     else:
         findings = tuple(
-            Finding("different", "", "", f"output {each.name!r} differs from {onnxruntime_cpu.NAME}: {each.detail}.")
-            for each in wrong
+            Finding(
+                "different", "", "", f"output {output.name!r} differs from {onnxruntime_cpu.NAME}: {output.detail}."
+            )
+            for output in different
         )
     return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
+    """Return the finding for a model that does not run, if no node is known to be the cause."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -165,17 +168,21 @@ def _placement(
     """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")
     try:
+        # Without fusion each node is reported, but some models run with it only.
         with dml.without_retries():
             return tuple(dml.trace_onnx(model, arrays, names, weights=weights)[1])
     except (CallFailed, HostDied):
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True, weights=weights)[1])
 
 
-def _compare_output(graph: OnnxGraph, name: str, got: Array, expected: Value) -> OutputRun:
-    element = ir.DataType.from_numpy(got.dtype).name
+def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
+    """Compare an output with the expected one, bit for bit if the model only moves its elements."""
+    element = ir.DataType.from_numpy(computed.dtype).name
     if not isinstance(expected, np.ndarray):
-        return OutputRun(name, element, got.shape, "ran")
+        return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
-    compared = compare_values(name, got, expected, tolerance)
-    difference = min(compared.absolute, compared.relative)
-    return OutputRun(name, element, got.shape, compared.status, difference, tolerance.absolute, compared.detail)
+    comparison = compare_values(name, computed, expected, tolerance)
+    difference = min(comparison.absolute, comparison.relative)
+    return OutputRun(
+        name, element, computed.shape, comparison.status, difference, tolerance.absolute, comparison.detail
+    )

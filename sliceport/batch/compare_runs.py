@@ -233,9 +233,8 @@ def _compare_row(comparison: RunComparison, before: _EarlierRow, row: Row, diges
     if fixed:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
-        differing = tuple(
-            part for part, earlier, later in zip(_PARTS, before.digests, digests, strict=True) if earlier != later
-        )
+        digests_of_parts = zip(_PARTS, before.digests, digests, strict=True)
+        differing = tuple(part for part, earlier, later in digests_of_parts if earlier != later)
         if differing or row["verdict"] != before.verdict:
             comparison.changed.append(replace(change, differs=differing))
         else:

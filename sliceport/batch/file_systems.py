@@ -112,13 +112,7 @@ def describe_state(url: str) -> str | None:
 
 
 def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
-    """Run an action at a URL, and repeat it after a transient error.
-
-    Args:
-        verb: The participle that names the action in messages, such as `read`.
-        url: The URL.
-        action: The action.
-
+    """Run an action at a URL, and repeat it after a transient error. Messages name it by the participle `verb`.
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: As the action does.

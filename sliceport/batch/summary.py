@@ -137,11 +137,8 @@ class Summary:
 
     def verdict_line(self) -> str:
         """Return the number of models, and of each verdict, in a line."""
-        counts = [
-            f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
-            for verdict in reversed(VERDICTS)
-            if self.verdicts[verdict]
-        ]
+        present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]
+        counts = [f"{self.verdicts[verdict]:,} {verdict_words(verdict)}" for verdict in present]
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 

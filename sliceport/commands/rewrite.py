@@ -37,14 +37,10 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _list_passes() -> str:
     """Format the passes, those that run by default first, and the optimizers."""
     blocks = []
+    titles = ("passes, by default all of these", "by name only", "optimizers")
     for format_ in formats().values():
-        default_passes, optional_passes = format_.passes()
-        lists = {
-            "passes, by default all of these": default_passes,
-            "by name only": optional_passes,
-            "optimizers": format_.optimizers,
-        }
-        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists.items() if lines]
+        lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
+        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]
     return "\n\n".join(blocks).replace("`", "")
 
 

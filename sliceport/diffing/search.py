@@ -1,7 +1,4 @@
-"""The search for the smallest part of a model that fails.
-
-It cuts the model instead of adding outputs to it, because additional outputs would disable fusions.
-"""
+"""The search for the smallest part of a model that fails. It cuts the model: more outputs would disable fusions."""
 
 from __future__ import annotations
 

@@ -280,11 +280,8 @@ class Verifier:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
         except RunFailed as failed:
             raise NotVerified(f"{where} the model before runs once, and then it does not ({failed}).") from None
-        varying = [
-            output.name
-            for output in compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
-            if output.status == "different"
-        ]
+        outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
+        varying = [output.name for output in outputs if output.status == "different"]
         if varying:
             raise NotVerified(f"{where} the model before computes other values each time for {list_names(varying)}.")
 

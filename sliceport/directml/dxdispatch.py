@@ -49,13 +49,9 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
     """
     outputs = [f"output_{i}" for i in range(len(output_files))]
     resources: dict[str, Any] = {"input": {"initialValues": {"sourcePath": input_file}}}
-    commands: list[dict[str, Any]] = []
-    bind_point = "OutputTensors" if isinstance(operator, Split) else "OutputTensor"
-    bindings: dict[str, Any] = {
-        "InputTensor": "input",
-        bind_point: outputs if isinstance(operator, Split) else outputs[0],
-    }
-    commands.append({"type": "dispatch", "dispatchable": name, "bindings": bindings})
+    output_binding = {"OutputTensors": outputs} if isinstance(operator, Split) else {"OutputTensor": outputs[0]}
+    bindings = {"InputTensor": "input", **output_binding}
+    commands: list[dict[str, Any]] = [{"type": "dispatch", "dispatchable": name, "bindings": bindings}]
     for resource, file, tensor in zip(outputs, output_files, operator.outputs, strict=True):
         resources[resource] = _zero_resource(tensor)
         commands.append(

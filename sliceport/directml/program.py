@@ -162,18 +162,12 @@ class Program:
     def _repr_html_(self) -> str:
         from sliceport.html_table import html_table  # only notebooks need the table
 
-        rows = [
-            (
-                lowered.node.name,
-                lowered.node.op_type,
-                lowered.verdict,
-                lowered.reason.message if lowered.reason else ", ".join(sorted(lowered.operators)),
-            )
-            for lowered in self.nodes
-        ]
-        return html_table(
-            self._describe_counts(), ("node", "operator", "verdict", "DirectML operators, or reason"), rows
-        )
+        rows = []
+        for lowered in self.nodes:
+            result = lowered.reason.message if lowered.reason else ", ".join(sorted(lowered.operators))
+            rows.append((lowered.node.name, lowered.node.op_type, lowered.verdict, result))
+        columns = ("node", "operator", "verdict", "DirectML operators, or reason")
+        return html_table(self._describe_counts(), columns, rows)
 
     def _describe_counts(self) -> str:
         """Return the number of nodes by verdict in words."""

@@ -31,10 +31,7 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield the runs that members select on each axis, if they slice no other axis, and the size of the axis.
-
-    All members slice the same input.
-    """
+    """Yield for each axis the runs of the members that slice it alone, and its size. All slice the same input."""
     runs_by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

@@ -21,11 +21,8 @@ _MAX_NODES = 30
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
     """Format a report: a table of outputs at most `columns` wide, each difference, and the node behind it."""
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
-    lines = [
-        f"{output.name}: {output.distribution or output.detail}"
-        for output in report.outputs
-        if output.status == "different"
-    ]
+    different = [output for output in report.outputs if output.status == "different"]
+    lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
     if report.failed and report.failure is not None:
         lines.append(f"{report.failed}: {report.failure.message}")
     return "\n".join([*head, *map(printable, [*lines, *report.sentences]), diff_summary(report)])

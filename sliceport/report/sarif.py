@@ -24,36 +24,22 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
     rules = {group.rule: group for group in groups}
     numbers = {rule: i for i, rule in enumerate(rules)}
     errors = [result for result in results if "error" in result]
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "sliceport",
-                        "version": __version__,
-                        "informationUri": _HOME,
-                        "rules": [_reporting_descriptor(group) for group in rules.values()],
-                    }
-                },
-                "invocations": [
-                    {
-                        "executionSuccessful": not errors,
-                        "toolExecutionNotifications": [
-                            {
-                                "level": "error",
-                                "message": {"text": result["error"]},
-                                "locations": [{"physicalLocation": _physical_location(result["model"])}],
-                            }
-                            for result in errors
-                        ],
-                    }
-                ],
-                "results": [_make_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
-            }
-        ],
+    descriptors = [_reporting_descriptor(group) for group in rules.values()]
+    driver = {"name": "sliceport", "version": __version__, "informationUri": _HOME, "rules": descriptors}
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": result["error"]},
+            "locations": [{"physicalLocation": _physical_location(result["model"])}],
+        }
+        for result in errors
+    ]
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": not errors, "toolExecutionNotifications": notifications}],
+        "results": [_make_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
     }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _reporting_descriptor(group: Group) -> dict[str, Any]:

@@ -21,15 +21,9 @@ _MAX_NAME = 48
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
     """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
-    rows += [
-        (
-            _shorten(_node_path(lowered)),
-            f"{lowered.node.op_type}-{lowered.node.opset}",
-            lowered.verdict,
-            _describe_lowering(lowered, verbose),
-        )
-        for lowered in program.nodes
-    ]
+    for lowered in program.nodes:
+        operator, operators = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
+        rows.append((_shorten(_node_path(lowered)), operator, lowered.verdict, operators))
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, lines), program_summary(program)])
@@ -51,16 +45,10 @@ def program_summary(program: Program) -> str:
 def report_text(report: Report, *, columns: int | None = None) -> str:
     """Format comparisons: a table at most `columns` wide, every result but `equal` in full, and the counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
-    rows += [
-        (
-            _shorten(_node_path(comparison.lowered)),
-            comparison.lowered.verdict,
-            comparison.executor or "-",
-            str(comparison.bytes_compared or "-"),
-            _format_status(comparison),
-        )
-        for comparison in report.comparisons
-    ]
+    for comparison in report.comparisons:
+        name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
+        executor, status = comparison.executor or "-", _format_status(comparison)
+        rows.append((name, comparison.lowered.verdict, executor, byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     findings = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = [f"{comparison.status}: {comparison.detail}" for comparison in findings]
@@ -89,17 +77,9 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     from sliceport.engines.model_run import describe_transient
 
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
-    rows += [
-        (
-            _shorten(output.name),
-            output.element,
-            _format_dims(output.shape),
-            output.status,
-            _format_number(output.difference),
-            _format_number(output.tolerance),
-        )
-        for output in run.outputs
-    ]
+    for output in run.outputs:
+        numbers = map(_format_number, (output.difference, output.tolerance))
+        rows.append((_shorten(output.name), output.element, _format_dims(output.shape), output.status, *numbers))
     head = [table(rows, columns)] if run.outputs else []
     lines = []
     for provider in sorted({node.provider for node in run.nodes}):

@@ -154,15 +154,7 @@ def _can_fork() -> bool:
 def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
     """Call a function in a child. If the child crashes, call it again in a child that isolates code that may crash.
 
-    Args:
-        function: See `call`.
-        args: See `call`.
-        timeout: Seconds that both calls together may take; None for no limit.
-        options: See `call`.
-
-    Raises:
-        ChildDied: See `call`.
-        Exception: See `call`.
+    The arguments and errors are those of `call`; both calls together may take `timeout` seconds.
     """
     start = time.monotonic()
     try:

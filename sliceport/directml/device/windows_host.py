@@ -133,6 +133,8 @@ class Host:
 
 def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[Any, int]:
     """Copy an operator's structs, and return the copy and the address of its DML_OPERATOR_DESC."""
+    if image["size"] > len(payload):
+        raise ValueError("the payload is shorter than the operator")
     memory = ctypes.create_string_buffer(payload[: image["size"]], image["size"])
     base = ctypes.addressof(memory)
     for position in image["pointers"]:

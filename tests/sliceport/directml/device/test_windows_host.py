@@ -77,8 +77,11 @@ def test_buffers_that_do_not_fit_the_payload_are_refused(changes: dict[str, Any]
     assert (header["error"]["call"], header["error"]["hresult"]) == ("request", "0x80070057")
 
 
-def test_unknown_request_is_refused() -> None:
-    header, _ = ask(host_with(FakeDevice()), {"do": "sing"})
+@pytest.mark.parametrize(
+    "request_header", [{"do": "sing"}, {"do": "create", "operator": {"size": 8, "pointers": [], "desc": 0}}]
+)
+def test_request_without_sense_is_refused(request_header: dict[str, Any]) -> None:
+    header, _ = ask(host_with(FakeDevice()), request_header)
     assert header["error"]["call"] == "request"
 
 
