@@ -76,7 +76,7 @@ def run_batch(
     """Run cases in one child process, or in forks of it, until it dies; return their number, with the last one.
 
     Raises:
-        CannotLoad: The child ends before the first case.
+        CannotLoad: The child ends before the first case, or the engine takes too long to load.
     """
     command = [str(python), "-m", "conformance.worker", engine.name, *([f"{timeout:.0f}"] if engine.spills else [])]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -92,11 +92,12 @@ def run_batch(
         line = lines.get(timeout=seconds)
         return json.loads(line) if line else {}
 
-    done = 0
+    done, is_loaded = 0, False
     try:
         if not next_line(LOAD_TIMEOUT):
             child.wait()
             raise CannotLoad("".join(errors).strip().rpartition("\n")[2] or f"exit status {child.returncode}")
+        is_loaded = True
         for case in cases:
             answer = next_line(2 * timeout) and next_line(2 * timeout)  # a fork has a limit of its own
             if not answer:
@@ -106,6 +107,8 @@ def run_batch(
             if child.poll() is not None:
                 break
     except queue.Empty:
+        if not is_loaded:
+            raise CannotLoad(f"takes longer than {LOAD_TIMEOUT:g} seconds to load") from None
         keep(cases[done], {"died": f"takes longer than {2 * timeout:g} seconds"})
         done += 1
     finally:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 MARK = "probe.txt"
-PROGRAMS = ("probe.py", "probe.mjs")
+PROGRAMS = ("probe.py", "probe.mjs", "probe.cpp")
 _FILES = (*PROGRAMS, "results.json", "*.npy", "*.onnx", "*.xml", "*.bin")
 _KINDS = {".npy": "values", ".bin": "weights", ".onnx": "models", ".xml": "models"}
 _HEAD = """\
