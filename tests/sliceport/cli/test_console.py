@@ -244,6 +244,7 @@ class TestStreams:
         assert (done.returncode, done.stderr) == (0, b"")
 
 
+@POSIX  # the child is forked with the patch; Windows starts another process
 class TestNoise:
     PROGRAM = """
 import logging, os, sys, warnings

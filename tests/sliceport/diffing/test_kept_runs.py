@@ -96,7 +96,7 @@ def test_run_that_cannot_be_kept_leaves_no_file(tmp_path: Path) -> None:
 
 def test_another_version_does_not_use_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs, model = open_kept_runs(tmp_path), WholeModel("onnx", b"", ("x",), ("y",))
-    place = runs.place("engine 1", model, OUTPUTS)
-    assert place == runs.place("engine 1", model, OUTPUTS)
+    place = runs.path_of("engine 1", model, OUTPUTS)
+    assert place == runs.path_of("engine 1", model, OUTPUTS)
     monkeypatch.setattr(kept_runs, "__version__", "another")
-    assert place != runs.place("engine 1", model, OUTPUTS)
+    assert place != runs.path_of("engine 1", model, OUTPUTS)
