@@ -78,8 +78,9 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
 
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     for output in run.outputs:
-        numbers = map(_format_number, (output.difference, output.tolerance))
-        rows.append((_shorten(output.name), output.element, _format_dims(output.shape), output.status, *numbers))
+        shape, difference = _format_dims(output.shape), _format_number(output.difference)
+        allowed = _format_number(output.tolerance)
+        rows.append((_shorten(output.name), output.element, shape, output.status, difference, allowed))
     head = [table(rows, columns)] if run.outputs else []
     lines = []
     for provider in sorted({node.provider for node in run.nodes}):

@@ -45,9 +45,6 @@ NAME = "graphs"
 BUDGET = 60
 Array = npt.NDArray[Any]
 Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
-Array = npt.NDArray[Any]
-Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
-Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
 SHAPE_INFERENCE = "[ShapeInferenceError]"
