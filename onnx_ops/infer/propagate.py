@@ -37,7 +37,7 @@ from onnx_ops.infer.facts import (
 )
 from onnx_ops.infer.rules import apply_own_rule
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.views import Dims
@@ -204,9 +204,17 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the bodies of a control flow node and return the facts of its outputs."""
+        """Visit the bodies of a control flow node and return the facts of its outputs.
+
+        Args:
+            node: The node.
+            inputs: The facts of its inputs.
+            scope: The scope around it.
+            is_reported: Whether it is in a graph, and not in a function.
+        """
+        domain = usual_name(node.domain)
         body_inputs: Sequence[Facts] = ()
-        if node.op_type == "Loop" and not node.domain:
+        if node.op_type == "Loop" and not domain:
             # The inputs of a Loop are its trip count, its condition and the carried values; those of its body are the
             # iteration number, the condition and the carried values. An iteration may change the shapes of the latter.
             carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in inputs[2:]]
@@ -219,8 +227,9 @@ class _Propagation:
                 inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
                 body_outputs[attribute.name] = self._visit_graph(graph, inner, body_inputs)
         if not is_reported:
+            # The values of a function's nodes have no place in the result, which lists those of the graphs in order.
             del self._reported[first_reported:]
-        if node.domain not in STANDARD_DOMAINS:
+        if domain:
             return []
         if node.op_type == "If":
             return merge_branches(inputs[0] if inputs else NO_FACTS, body_outputs)

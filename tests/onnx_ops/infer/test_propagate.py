@@ -328,6 +328,16 @@ def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
     assert stacked == [None, None, (None, 2)]  # of n, s and k
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx."])
+def test_loop_of_either_standard_domain_passes_inputs_to_its_body(domain: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (y, s, u) <int64 n = {{3}}>
+        {{ y, s, u = {domain}Loop(n, "", x) <body = b (i, c, p) => (d, q, o, r)
+            {{ d = Identity(c)  q = Neg(p)  o = Identity(i)  r = Cast<to = 6>(p) }}> }}"""
+    got = found(onnx.parser.parse_model(text))
+    elements = [(got[name].element, got[name].dims) for name in ("y", "s", "u")]
+    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (None,)), (TensorProto.INT32, None)]
+
+
 @pytest.mark.parametrize(
     ("inputs", "dims", "elements"),
     [("b, e, t", (2,), [6, 2]), ("b, e", (3,), [6, 4, 2]), ("b, e, x", None, None), ("b, x, t", None, None)],
