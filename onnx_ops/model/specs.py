@@ -111,7 +111,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         InvalidSlice: The parts are given twice or not at all (opset 18), or there are more or fewer parts than outputs.
         DynamicSlice: A parameter is not a constant that can be read.
     """
-    takes_input = opset == 1 or opset >= SPLIT_INPUT_OPSET
+    takes_input = _takes_sizes(opset)
     _check_inputs(node, 1, 2 if takes_input else 1, opset)
     axis = read_int(node, "axis", 0)
     count = len(node.outputs)
@@ -155,16 +155,27 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     axis = read_int(node, "axis", 0)
     has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
     size = sizes[axis] if sizes is not None and has_axis else None
-    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
+    is_written = "split" in node.attributes or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
         raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
-    # Only the size of the split axis is read, and only if the part sizes are not written.
+    # 0 stands for an open size: `split_spec` reads the size of the split axis only if the part sizes are not written,
+    # and then that size is known.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
     return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and has_axis else spec
+
+
+def has_sizes_input(node: NodeView) -> bool:
+    """Return whether the input of a Split with the sizes of its parts is there, and not left out by an empty name."""
+    return len(node.inputs) > 1 and node.inputs[1] is not None
+
+
+def _takes_sizes(opset: int) -> bool:
+    """Return whether the Split of an operator set may have the sizes of its parts as an input."""
+    return opset == 1 or opset >= SPLIT_INPUT_OPSET
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:

@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import (
     node_name,
     read_int,
 )
-from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
+from onnx_ops.model.specs import has_sizes_input, slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split
@@ -284,7 +284,7 @@ class PortableSplitPass(PortablePass):
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         if len(used) == len(spec.sizes) > 1 and 0 not in spec.sizes and "split" not in self.without:
-            is_listed = len(node.inputs) > 1 if opset >= SPLIT_INPUT_OPSET else "split" in node.attributes
+            is_listed = has_sizes_input(node) if opset >= SPLIT_INPUT_OPSET else "split" in node.attributes
             if is_listed and "axis" in node.attributes and read_int(node, "axis", 0) == spec.axis:
                 return
             new_nodes = build_split(data, spec.axis, spec.sizes, opset)

@@ -90,6 +90,8 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
          "sizes-that-fix-an-open-axis y: split=[1] fixes 'batch' to 1"),
         ("(float[?] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split(x, s) }", 13,
          "sizes-that-fix-an-open-axis y: split=[1, 2] fixes axis 0 of 'x' to 3"),
+        ("(float[n] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split(x, s) }", 1,
+         "sizes-that-fix-an-open-axis y: split=[1, 2] fixes 'n' to 3"),
         ("(float[n] x) => (float[a] y, float[b] z) { t = Neg(x)  y, z = Split(t) }", 13,
          "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18,

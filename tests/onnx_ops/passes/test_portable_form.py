@@ -20,6 +20,7 @@ from running import as_arrays
 from sessions import open_unoptimized, run_unoptimized
 from strategies import shapes, slice_specs
 
+import sliceport
 from onnx_ops.model.io import from_proto, to_proto
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.walk import model_nodes
@@ -208,6 +209,23 @@ def test_every_split_gives_the_same_parts(opset: int, without: Sequence[str]) ->
         if len(parts) > 1 and all(parts) and all(read) and not without:
             plain.append(output_names(number, read))
     assert [list(node.output) for node in written.graph.node if node.op_type == "Split"] == plain
+
+
+@pytest.mark.parametrize("target", ["portable", "onnxruntime-dml"])
+def test_split_of_open_axis_without_its_sizes_input_keeps_its_parts(target: str) -> None:
+    proto = parse("(float[n, 6] x) => (float[a, b] y, float[c, d] z) { y, z = Split(x) }", 13)
+    proto.graph.node[0].input.append("")  # left out: the parts are equal, and not empty
+    expected = open_unoptimized(proto).run(None, {"x": data_of((8, 6))})
+    hardened = sliceport.harden(proto, target=target).model
+    assert_same(open_unoptimized(hardened).run(None, {"x": data_of((8, 6))}), expected)
+
+
+def test_split_18_without_its_sizes_input_is_read_by_num_outputs() -> None:
+    # onnxruntime takes even an input without a name for the sizes, and loads this model in the portable form only.
+    proto = parse("(float[5] x) => (float[a] y, float[b] z) { y, z = Split<axis = 0, num_outputs = 2>(x) }")
+    proto.graph.node[0].input.append("")
+    results = open_unoptimized(portable(proto)[0]).run(None, {"x": data_of((5,))})
+    assert_same(results, oracle.onnx_split(data_of((5,)), 0, (3, 2)))
 
 
 def test_sizes_by_num_outputs_are_written_out() -> None:
