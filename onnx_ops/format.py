@@ -254,6 +254,10 @@ def _change(
         change: Changes a copy of the model; returns the result and a report.
         verify: Compares the model before with a file of the result.
         options: The options of the command.
+
+    Returns:
+        The report, and the changed model unless `model` is a path: an `onnx_ir.Model` for one, else a ModelProto. A
+        result that computes something else is not returned.
     """
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
@@ -261,20 +265,21 @@ def _change(
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
-    if is_onnx_ir(model) and not is_verified:
-        copied = clone_sorted(model)  # shares the weights
-    else:
-        checked = read_to_change(model)
-        # onnx-ir takes long to load, and `write_proto` copies no data files.
-        if not (is_verified or can_change(checked.proto)) and not checked.findings.has_external_data:
-            if output is not None:
-                write_proto(checked.proto, output, overwrite=overwrite)
-            return Result(report_nothing(), model=None if is_path(model) else checked.proto)
-        copied = clone_sorted(model) if is_onnx_ir(model) else to_ir(checked)
+    is_ir = is_onnx_ir(model)
+    # An onnx-ir model is only read for a verification, which compares with the model as it was.
+    checked = None if is_ir and not is_verified else read_to_change(model)
+    needs_copy = checked is None or is_verified or can_change(checked.proto)
+    # onnx-ir takes long to load, and `write_proto` copies no data files.
+    if checked is not None and not needs_copy and not checked.findings.has_external_data:
+        if output is not None:
+            write_proto(checked.proto, output, overwrite=overwrite)
+        return Result(report_nothing(), model=None if is_path(model) else checked.proto)
+    copied = clone_sorted(model) if is_ir or checked is None else to_ir(checked)  # a clone shares the weights
     verification = None
     with data_closed(copied), TemporaryDirectory(prefix="sliceport-") as scratch:
         changed, report = change(copied)
         if is_verified:
+            assert checked is not None
             file = os.path.join(scratch, "model.onnx") if output is None else output
             run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
             verification = write_verified(changed, file, verify, source=checked, overwrite=overwrite, **run_options)
@@ -282,7 +287,7 @@ def _change(
             write_model(changed, output, overwrite=overwrite)
     if is_path(model) or (verification is not None and not verification.is_equal):
         return Result(report, verification)
-    return Result(report, verification, changed if is_onnx_ir(model) else to_proto(changed))
+    return Result(report, verification, changed if is_ir else to_proto(changed))
 
 
 FORMAT = ONNX()

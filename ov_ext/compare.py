@@ -22,7 +22,7 @@ from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
 from sliceport.engines.engine import Engine
-from sliceport.engines.registry import add_validators, choose_engines
+from sliceport.engines.registry import choose_engines, with_ready_validators
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
@@ -63,7 +63,7 @@ def compare(
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
-    executor_names = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
+    executor_names = with_ready_validators(DEFAULT_EXECUTORS) if executors is None else executors
     engines = choose_engines(executor_names, "openvino", REFERENCE)
     prepared = read_with_shapes(model, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))

@@ -82,7 +82,10 @@ def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process
 
 
 def _allow_all_cores() -> None:
-    """Let this thread run on any core. OpenVINO pins the thread that starts it to one core, which it inherits."""
+    """Let this thread run on any core.
+
+    OpenVINO pins its threads to one core each, and a thread that one of them starts inherits this.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, _CORES)
 

@@ -214,8 +214,9 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
 
 def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
     """Join numbers and lists of one element into one list."""
-    if all(isinstance(value, int) for value in values):
-        return _constant([value for value in values if isinstance(value, int)])
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) == len(values):
+        return _constant(numbers)
     lists = [_constant([value]) if isinstance(value, int) else value for value in values]
     return lists[0] if len(lists) == 1 else opset8.concat(lists, 0).output(0)
 

@@ -50,7 +50,7 @@ class OneNode:
         if kind_of(self._node_in_model) in SPLITS:
             return []
         try:
-            node = self._make_model(ours=False).get_results()[0].input_value(0).get_node()
+            node = self._make_model(is_custom=False).get_results()[0].input_value(0).get_node()
             return find_defects(BuiltInNode(node))
         except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine reports why.
             return []
@@ -74,11 +74,11 @@ class OneNode:
         except RuntimeError as error:
             raise ModelError(last_sentence(error)) from None
 
-    def _run_model_evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
-        return list(map(_copy_bytes, evaluate(self._make_model(ours), [self._make_tensor(data)])))
+    def _run_model_evaluate(self, data: Bytes, *, is_custom: bool = False) -> list[Bytes]:
+        return list(map(_copy_bytes, evaluate(self._make_model(is_custom), [self._make_tensor(data)])))
 
     def _run_cpu_plugin(self, data: Bytes) -> list[Bytes]:
-        return list(map(_copy_bytes, infer(self._make_model(ours=False), [self._make_tensor(data)], {})))
+        return list(map(_copy_bytes, infer(self._make_model(is_custom=False), [self._make_tensor(data)], {})))
 
     def select(self, data: Bytes) -> list[Bytes]:
         """Return the bytes of each output, as the specification selects them."""
@@ -99,22 +99,22 @@ class OneNode:
             flat[...] = random.integers(0, below, flat.size, np.uint8).astype(flat.dtype)
         return np.array(flat.view(np.uint8))
 
-    def _make_model(self, ours: bool) -> ov.Model:
+    def _make_model(self, is_custom: bool) -> ov.Model:
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
-        operator = self._build_node([data.output(0), *indices], ours)
+        operator = self._build_node([data.output(0), *indices], is_custom)
         return ov.Model(operator.outputs(), [data], "node")
 
-    def _build_node(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
+    def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
         kind = kind_of(self._node_in_model)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._node_in_model.get_output_size())
         if kind in SPLITS:
             return opset1.variadic_split(*inputs)
         if kind in SLICES:
-            return make_node(SLICE, inputs) if ours else opset8.slice(*inputs)
+            return make_node(SLICE, inputs) if is_custom else opset8.slice(*inputs)
         masks = masks_of(self._node_in_model)
-        if ours:
+        if is_custom:
             return make_node(STRIDED_SLICE, inputs, masks)
         return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
 
@@ -126,8 +126,7 @@ class OneNode:
 
 
 def _copy_bytes(tensor: ov.Tensor) -> Bytes:
-    array = np.array(tensor.data).reshape(-1)
-    return array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
+    return np.array(tensor.data).reshape(-1).view(np.uint8)
 
 
 def _make_constant(source: ov.Output) -> ov.Output:
@@ -151,5 +150,5 @@ def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
 _RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
     OPENVINO: OneNode._run_model_evaluate,
     OPENVINO_CPU: OneNode._run_cpu_plugin,
-    OURS: partial(OneNode._run_model_evaluate, ours=True),
+    OURS: partial(OneNode._run_model_evaluate, is_custom=True),
 }

@@ -157,6 +157,6 @@ def _build_built_in(node: ov.Node) -> ov.Node:
 
 
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
-    """Build the built-in StridedSlice, whose masks must all have one length."""
+    """Build the built-in StridedSlice. OpenVINO needs masks of one length, so the shorter ones are padded with 0."""
     length = max(map(len, masks.attributes.values()))
     return opset1.strided_slice(*inputs, *map(list, masks.align(length).attributes.values()))

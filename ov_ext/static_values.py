@@ -124,10 +124,11 @@ def index_array(source: ov.Tensor | ov.Node) -> Array:
     """Return the elements of a tensor or Constant of integers. Elements of 4 bits, two in a byte, become bytes."""
     if source.get_element_type().bitwidth >= 8:
         return np.asarray(source.data)
-    packed = (source if isinstance(source, ov.Tensor) else source.get_tensor_view()).data.reshape(-1).view(np.uint8)
+    packed = source.data.reshape(-1).view(np.uint8)
+    # The first element of a byte is in its low bits.
     values = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[: prod(source.shape)].astype(np.int8)
     if source.get_element_type() == ov.Type.i4:
-        values = (values ^ 8) - 8
+        values = (values ^ 8) - 8  # extends the sign: 8 to 15 stand for -8 to -1
     return values.reshape(tuple(source.shape))
 
 
@@ -169,6 +170,8 @@ def _make_openvino_evaluate_bounds(source: ov.Output) -> None:
     """
     count = source.get_partial_shape()[0].get_length()
     if source.get_element_type() not in (ov.Type.i32, ov.Type.i64):
+        # The caller reads the tensor of the original value: OpenVINO stores its bounds, too, on the way to those of the
+        # converted one.
         source = opset1.convert(source, "i64").output(0)
     data = opset1.parameter([1] * count, np.float32)
     opset1.strided_slice(data, source, source, opset1.constant(np.ones(count, np.int64)), [0], [0])

@@ -57,6 +57,7 @@ def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[st
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
         # The first size that is given for a symbol counts for all axes with this symbol.
         expected = sizes.setdefault(dim, size) if isinstance(dim, str) and dim else dim
+        # None and an empty dim_param are unknown sizes, which fit any size.
         if expected not in (None, "", size):
             raise UsageError(f"input {name!r} has {expected} elements on axis {axis}, but its given shape says {size}.")
 
@@ -122,7 +123,8 @@ class ResolvedShapes:
     """The resolved slicing nodes of a model, by their `id`.
 
     Attributes:
-        specs: The spec and Regions of each node that could be resolved.
+        specs: The spec and Regions of each node that could be resolved; empty after folding, because the nodes have to
+            be read again.
         constants: The bytes of each output of the nodes that were folded.
         untaken: The nodes in branches that are never taken.
     """
@@ -151,7 +153,8 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     producers = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = {id(node): node for node in (*producers, *slicing) if node is not None}
     resolved.constants = fold_nodes(model, nodes.values(), slicing, facts)
-    resolved.specs.clear()  # read again with the folded constants, which may resolve more nodes
+    # The caller reads the nodes again, because the folded constants may resolve more of them.
+    resolved.specs.clear()
     return resolved
 
 

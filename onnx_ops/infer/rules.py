@@ -133,7 +133,7 @@ def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequ
 
 
 def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
-    """Infer a Shape. onnx infers no elements."""
+    """Infer a Shape with its elements; onnx infers only the type and shape."""
     dims = inputs[0].dims if inputs else None
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
@@ -148,7 +148,7 @@ def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[
 
 
 def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
-    """Infer a Size. onnx infers no element."""
+    """Infer a Size with its value; onnx infers only the type and shape."""
     sizes = inputs[0].sizes if inputs else None
     facts = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
@@ -157,7 +157,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant. onnx infers no elements."""
+    """Read a Constant with its elements; onnx infers only the type and shape."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t

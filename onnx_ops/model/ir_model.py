@@ -27,6 +27,9 @@ class IrModel:
     def prepared(cls, model: ir.Model) -> IrModel:
         """Return a view of any model, and change the model: inline its functions and remove its defaults.
 
+        Inlining renames nodes. The nodes of functions therefore carry their origins and written names as metadata, and
+        nameless slicing nodes among them get names.
+
         Raises:
             ModelError: A function cannot be inlined.
         """

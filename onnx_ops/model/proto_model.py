@@ -17,7 +17,7 @@ from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.views import GRAPH, GRAPHS, INT, TENSOR, Array, Dims
+from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims
 from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
@@ -48,10 +48,17 @@ class Attribute:
 
     @property
     def value(self) -> Any:
+        """Return a graph, graphs, or a tensor, an integer or integers as a tensor.
+
+        Raises:
+            TypeError: The attribute has another type, which no view reads.
+        """
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
+        if self.type not in (INT, INTS):
+            raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
         shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
         return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=shape, int64_data=values))
 

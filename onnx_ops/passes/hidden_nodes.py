@@ -63,7 +63,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
         *_parameters_of_contested(nodes),
         *_find_computed_differently(nodes, facts),
-        *_scalars_of_nonzero(nodes, facts),
+        *_nonzeros_of_scalars(nodes, facts),
         *_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
@@ -151,7 +151,7 @@ def _is_not_float(element: ir.DataType) -> bool:
     return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
 
 
-def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
     for node in nodes:
         if is_standard(node, "NonZero") and not _facts_of(node.inputs[0], facts).dims:

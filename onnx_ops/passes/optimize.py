@@ -85,7 +85,10 @@ def _remove_copied_outputs(graph: ir.Graph) -> None:
 
 
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Turn the initializers of the main graph whose values no optimizer must see into inputs.
+    """Turn the initializers of the main graph into inputs, except small integers and booleans inside the model.
+
+    Optimizers need those as shapes, axes and indices. With floats they would compute, and round differently than
+    engines; large and external tensors would be read and copied.
 
     Returns:
         Their tensors by name.

@@ -124,28 +124,32 @@ class PortableSlicePass(PortablePass):
         sizes = self.sizes(data)
         if sizes is None or any(sizes[axis] is None for axis in excluded):
             return []
-        rows = {axis: self._find_rows(entry, axis, sizes) for axis, entry in excluded.items()}
-        if "gather" in self.without and None in rows.values():
+        spans = {axis: self._find_span(entry, axis, sizes) for axis, entry in excluded.items()}
+        if "gather" in self.without and None in spans.values():
             return []
         chain = _Chain(self, data, sizes, output)
         whole = AxisSlice(0, INT64_MAX, 1)
-        # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move.
-        chain.slice(normalize({**entries, **{axis: row or whole for axis, row in rows.items()}}, sizes), opset)
+        # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move. An axis without a
+        # span stays whole, because a Gather selects from all of it.
+        chain.slice(normalize({**entries, **{axis: span or whole for axis, span in spans.items()}}, sizes), opset)
         for axis, entry in excluded.items():
-            row = rows[axis]
-            if row is None:
+            span = spans[axis]
+            if span is None:
                 size = sizes[axis]
                 assert size is not None
                 chain.gather(axis, resolve_axis(*entry, size))
             else:
-                chain.take_column(axis, entry.step, entry.start - row.start, opset)
+                chain.take_column(axis, entry.step, entry.start - span.start, opset)
         return chain.nodes
 
     def _is_excluded(self, entry: AxisSlice) -> bool:
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
-    def _find_rows(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
-        """Return the part of an axis to divide into rows, one for each element of a forward slice, or None."""
+    def _find_span(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
+        """Return the span of an axis to divide into rows, one for each element of a forward slice.
+
+        None if a Gather has to select the elements: the slice walks backwards, or the sizes are too open for a Reshape.
+        """
         size = sizes[axis]
         assert size is not None
         is_reshapable = sizes.count(None) <= 1  # a Reshape infers one size
@@ -327,6 +331,7 @@ class PortableConcatPass(PortablePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
         """Rewrite a node that matches; see the class."""
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
+        # If all operands are empty, the first one is the result.
         operands = [value for value in node.inputs if not self._is_empty(value, axis)] or [data_of(node)]
         if len(operands) == len(node.inputs):
             return

@@ -71,8 +71,7 @@ class Siblings:
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
         """The nodes that `SiblingsToSplitPass` replaces by Splits."""
-        chosen = (parts for choice in self.choices.values() for parts in choice)
-        return frozenset(part.node for parts in chosen for part in parts)
+        return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
         """Return the parts of each Split: choose again among the remaining parts until no Split is worth it."""
@@ -87,9 +86,9 @@ class Siblings:
         return choices
 
 
-def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
+def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
     """Search slicing nodes, given with the versions of their operator sets, for those that cut the same values."""
-    nodes = dict(cutting)
+    nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():

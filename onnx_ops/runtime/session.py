@@ -54,8 +54,7 @@ class Captured(TensorBytes):
         if dtype.bitwidth < 8:
             data = np.frombuffer(ir.tensor(np.ascontiguousarray(array), dtype=dtype).tobytes(), np.uint8)
         else:
-            flat = np.ascontiguousarray(array).reshape(-1)
-            data = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return cls(data, array.shape, dtype.value)
 
     def array(self) -> npt.NDArray[Any]:

@@ -26,12 +26,12 @@ def output_names(node: Resolved) -> list[str]:
     return [f"out{i}" for i in range(len(node.cuts))]
 
 
-def build_model(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
+def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
     """Build a model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
 
     The model of an ov_ext::StridedSlice carries the operator's function.
     """
-    node_proto, lists = _make_node(node, list(names))
+    node_proto, lists = _make_node(node, list(outputs))
     element = ir.DataType[node.element].value
     graph = onnx.helper.make_graph(
         [node_proto],
@@ -39,7 +39,7 @@ def build_model(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
         [onnx.helper.make_tensor_value_info("data", element, list(node.cuts[0].region.input_shape))],
         [
             onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
-            for name, cut in zip(names, node.cuts, strict=True)
+            for name, cut in zip(outputs, node.cuts, strict=True)
         ],
         [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in lists.items()],
     )
@@ -51,11 +51,11 @@ def build_model(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
     return ir.serde.serialize_model(model)
 
 
-def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
+def _make_node(node: Resolved, outputs: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
     """Return the node, and the integers of each constant input by the name of the input."""
     spec = node.spec
     if isinstance(spec, SplitSpec):
-        return onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis), {"split": spec.sizes}
+        return onnx.helper.make_node("Split", ["data", "split"], outputs, axis=spec.axis), {"split": spec.sizes}
     if isinstance(spec, SliceSpec):
         parameters = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
     else:
@@ -66,6 +66,6 @@ def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[s
     while not inputs[-1]:
         inputs.pop()
     if isinstance(spec, SliceSpec):
-        return onnx.helper.make_node("Slice", inputs, names), lists
+        return onnx.helper.make_node("Slice", inputs, outputs), lists
     masks: dict[str, Any] = {name: list(mask) for name, mask in spec.masks.attributes.items() if mask}
-    return onnx.helper.make_node("StridedSlice", inputs, names, domain=STRIDED_SLICE_DOMAIN, **masks), lists
+    return onnx.helper.make_node("StridedSlice", inputs, outputs, domain=STRIDED_SLICE_DOMAIN, **masks), lists

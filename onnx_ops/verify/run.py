@@ -35,7 +35,7 @@ from sliceport.engines.comparison import (
     takes_part,
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
-from sliceport.engines.registry import add_validators, choose_engines
+from sliceport.engines.registry import choose_engines, with_ready_validators
 from sliceport.errors import ModelError
 from sliceport.slicing.node import Folded
 
@@ -76,7 +76,7 @@ def compare(
         ModelError: The model cannot be read or onnxruntime cannot run it.
         MissingExtra: onnxruntime is not installed.
     """
-    executor_names = add_validators(DEFAULT_EXECUTORS) if executors is None else executors
+    executor_names = with_ready_validators(DEFAULT_EXECUTORS) if executors is None else executors
     engines = choose_engines(executor_names, "onnx", REFERENCE)
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given_shapes

@@ -100,6 +100,8 @@ def verify_rewriting(
     others = run_with_other_values(first, reference, runs[0].inputs)
     verifier.notes.extend(others.notes)
     if others.outputs is not None:
+        # The first run decides which engines are compared. Runs with other seeds and sizes come last, because a
+        # comparison ends at the first difference, and one that other defaults cause is to be named as such.
         runs.insert(1, InputRun(others.inputs, others.outputs, others.label))
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 

@@ -100,5 +100,5 @@ def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> st
     if not (folder / LIBRARY).is_file():
         return "is gone"
     # Packagers may strip the library of the package. A truncated library ends the process that loads it.
-    is_whole = folder == PACKAGED or record.get("library") in (None, hash_file(folder / LIBRARY))
+    is_whole = folder == PACKAGED or record.get("library") == hash_file(folder / LIBRARY)
     return None if is_whole else "is damaged"

@@ -107,6 +107,7 @@ def describe_state(url: str) -> str | None:
     if info["type"] != "file":
         raise UsageError(f"'{url}' is not a file.")
     digests = {name: info[name] for name in _DIGESTS if info.get(name)}
+    # A weak ETag (RFC 9110) may stay the same while bytes change.
     is_weak = any(str(value).startswith("W/") for value in digests.values())
     return None if is_weak or not digests else f"{url} {info.get('size')} {digests}"
 

@@ -125,6 +125,10 @@ class Run:
         return ", ".join(parts)
 
     def _missing_shards(self) -> list[str]:
+        """Return the shards `I/N` that have no journal; none for a run without shards, or if journals disagree about N.
+
+        A journal without a shard covers all models, and journals that disagree do not say how many shards there are.
+        """
         shards = {header["shard"] for header in self.headers}
         counts = {_count_shards(header) for header in self.headers}
         if None in shards or len(counts) != 1:

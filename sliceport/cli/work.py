@@ -72,7 +72,8 @@ class Answer:
 def add_command(commands: Commands, command: Command) -> None:
     """Add a parser that describes the work of a command."""
     parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)
-    parser.add_argument("model", metavar=command.model[0], help=command.model[1])
+    placeholder, model_help = command.model
+    parser.add_argument("model", metavar=placeholder, help=model_help)
     if command.other:
         parser.add_argument("other", nargs="?", metavar="B", help=command.other)
     if command.writes != "never":
@@ -96,14 +97,14 @@ def add_command(commands: Commands, command: Command) -> None:
         pages = read_pages(options) if command.has_pages else {}
         other = {"other": options.other} if command.other else {}
         return Work(
-            command.name,
-            options.model,
-            getattr(options, "output", None),
-            other | pages | command.read_options(options),
-            getattr(options, "overwrite", False),
-            "summary" if options.format == "text" and options.quiet else options.format,
-            options.verbose,
-            console.width(),
+            command=command.name,
+            model=options.model,
+            output=getattr(options, "output", None),
+            options=other | pages | command.read_options(options),
+            overwrite=getattr(options, "overwrite", False),
+            form="summary" if options.format == "text" and options.quiet else options.format,
+            verbose=options.verbose,
+            columns=console.width(),
         )
 
     parser.set_defaults(work=build_work)
@@ -193,7 +194,8 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
 
     Args:
         work: The work.
-        owner: The start of the names of scratch folders; empty if this process puts the files into place.
+        owner: A part of the names of scratch folders, see `collect_placements`; empty if this process puts the files
+            into place.
 
     Raises:
         MemoryError: The work needs more memory.

@@ -86,7 +86,7 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
 
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:
-    """Whether the axes of sizes other than 1 have the same strides in the region's input and output."""
+    """Whether input and output of a region that selects all elements have the same strides on axes longer than 1."""
     if input_strides is None and output_strides is None:
         return True
     source = packed_strides(region.input_shape) if input_strides is None else input_strides

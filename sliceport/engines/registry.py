@@ -41,8 +41,8 @@ def model_engines() -> dict[str, ModelEngine]:
     return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
 
 
-def add_validators(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a format's default engines, followed by those of the validators that are installed."""
+def with_ready_validators(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a format's default engines, followed by those of the validators that are ready."""
     ready = (name for name, engine in engines().items() if isinstance(engine, OperatorValidator) and engine.is_ready())
     return (*names, *ready)
 

@@ -7,6 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+_GAP = 2
+"""Spaces between columns, and the indentation of further lines."""
+
 
 def printable(text: str) -> str:
     """Escape everything that a terminal would act on or hide: control, direction and zero-width characters."""
@@ -26,33 +29,33 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
     """Format rows of cells, the first row as the title. Cells beyond `columns` continue on further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    cells.insert(1, ["-" * size for size in widths])
+    cells.insert(1, ["-" * width for width in widths])
     lines = []
     for row in cells:
         for number, group in enumerate(_group_by_line(widths, columns)):
-            line = "  ".join(row[i] + " " * (widths[i] - display_width(row[i])) for i in group).rstrip()
+            line = (" " * _GAP).join(row[i] + " " * (widths[i] - display_width(row[i])) for i in group).rstrip()
             if number == 0 or line:  # a row without text in its last columns needs no further lines
-                line = "  " * min(number, 1) + line
+                line = " " * _GAP * min(number, 1) + line
                 # The rule below the title is cut off at the edge of the terminal, and not wrapped.
                 lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
 
 
 def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]]:
-    """Return for each line of a row the positions of its cells; lines after the first are indented by 2."""
+    """Return for each line of a row the indices of its cells; lines after the first are indented by `_GAP`."""
     groups: list[list[int]] = [[]]
     used = 0
-    for column, size in enumerate(widths):
-        needed = used + 2 * bool(used) + size
+    for index, width in enumerate(widths):
+        needed = used + _GAP * bool(used) + width
         if columns is not None and groups[-1] and needed > columns:
             groups.append([])
-            used, needed = 2, 2 + size
-        groups[-1].append(column)
+            needed = _GAP + width
+        groups[-1].append(index)
         used = needed
     return groups
 
 
-def wrap(line: str, columns: int | None, hanging: int = 2) -> list[str]:
+def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
     """Break a printable line that is wider than the terminal between words; further lines are indented by `hanging`."""
     if columns is None or display_width(line) <= columns:
         return [line]

@@ -354,7 +354,11 @@ def _open_job(process: int) -> Any:
 
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's end, closed afterwards, and this process's."""
+    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
+
+    The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
+    long as the child runs.
+    """
     if not HAS_PIPE_SIGNALS:
         yield NO_PIPE, None
         return

@@ -278,8 +278,8 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
     Args:
         output: The file or folder, the main one of several.
-        owner: A name of `new_name`, made by the other process. The names of scratch folders begin with it, so that
-            `remove_scratch` finds them if this process dies.
+        owner: A name of `new_name`, made by the other process. It follows the prefix in the names of scratch folders,
+            so that `remove_scratch` finds them if this process dies.
     """
     global _deferral  # noqa: PLW0603 - a child does one thing at a time
     _deferral = _Deferral(output, owner, [])
@@ -290,7 +290,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
 
 def remove_scratch(parent: Path, owner: str) -> None:
-    """Remove the scratch folders in a folder whose names begin with a name of `new_name`."""
+    """Remove the scratch folders in `parent` whose names have `owner`, a name of `new_name`, behind the prefix."""
     with suppress(OSError):  # the command may have failed before it made the folder
         for entry in os.scandir(parent):
             if entry.name.startswith(f"{_PREFIX}{owner}"):

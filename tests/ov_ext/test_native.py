@@ -43,10 +43,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def put(folder: Path, record: object, *, library: bool = True) -> Path:
+    """Write a record, and a file in place of the library, whose digest the record gets unless it has one."""
     folder.mkdir(parents=True)
-    (folder / RECORD).write_text(json.dumps(record))
     if library:
         (folder / LIBRARY).write_bytes(b"no library")
+        if isinstance(record, dict):
+            record = {"library": hash_file(folder / LIBRARY)} | record
+    (folder / RECORD).write_text(json.dumps(record))
     return folder / LIBRARY
 
 

@@ -68,27 +68,34 @@ def missing() -> str | None:
     return None
 
 
-def create_operator(folder: Path, operator: Operator) -> int:
+def create_operator(library_folder: Path, operator: Operator) -> int:
     """Call IDMLDevice::CreateOperator in a child process, and return its HRESULT, 0 for success.
+
+    Args:
+        library_folder: The folder of the library and its stand-ins.
+        operator: The operator to create.
 
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return int(_call(_create_operator, folder, operator))
+    return int(_call(_create_operator, library_folder, operator))
 
 
-def title(folder: Path) -> str:
+def title(library_folder: Path) -> str:
     """Return the name of the library with its highest feature level; it states no version.
+
+    Args:
+        library_folder: The folder of the library and its stand-ins.
 
     Raises:
         DeviceError: The library cannot be used on this machine.
     """
-    return f"DirectML at feature level {FeatureLevel(_call(_feature_level, folder))}"
+    return f"DirectML at feature level {FeatureLevel(_call(_feature_level, library_folder))}"
 
 
-def _call(function: Callable[..., int], folder: Path, *args: Operator) -> int:
+def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
     try:
-        return int(supervisor.call(function, folder, *args))
+        return int(supervisor.call(function, library_folder, *args))
     except supervisor.ChildLost:
         raise
     except supervisor.ChildDied as error:
@@ -97,33 +104,33 @@ def _call(function: Callable[..., int], folder: Path, *args: Operator) -> int:
         raise DeviceError(f"DirectML's library cannot be used in a process of this machine ({error}).") from None
 
 
-def _create_operator(folder: Path, operator: Operator) -> int:
+def _create_operator(library_folder: Path, operator: Operator) -> int:
     native = to_native(operator)
-    return _validator(folder).create_operator(native.address)
+    return _validator(library_folder).create_operator(native.address)
 
 
-def _feature_level(folder: Path) -> int:
-    return _validator(folder).feature_level()
+def _feature_level(library_folder: Path) -> int:
+    return _validator(library_folder).feature_level()
 
 
 @functools.cache
-def _validator(folder: Path) -> OperatorFactory:
-    return Direct3DDevice(folder) if sys.platform == "win32" else Validator(folder)
+def _validator(library_folder: Path) -> OperatorFactory:
+    return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 
 class Validator(OperatorFactory):
     """A DirectML device that creates operators and cannot run them.
 
     Args:
-        folder: The folder of the library and its stand-ins.
+        library_folder: The folder of the library and its stand-ins.
 
     Raises:
         OSError: The library cannot be loaded, or creates no device.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
-        library = self._load(folder)
+        library = self._load(library_folder)
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         created = ctypes.c_void_p()
@@ -135,7 +142,7 @@ class Validator(OperatorFactory):
             raise OSError(f"DMLCreateDevice1 failed with 0x{hresult & _MASK:08x}")
         super().__init__(ComObject(created.value))
 
-    def _load(self, folder: Path) -> ctypes.CDLL:
+    def _load(self, library_folder: Path) -> ctypes.CDLL:
         """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
 
         The stand-ins have no DT_SONAME and are not where glibc searches, so each bears its bare name for the moment
@@ -144,13 +151,13 @@ class Validator(OperatorFactory):
         original_names: list[tuple[_LinkMap, int]] = []
         try:
             for name in _STAND_INS:
-                stand_in = ctypes.CDLL(str(folder / name))
+                stand_in = ctypes.CDLL(str(library_folder / name))
                 link_map = _LinkMap.from_address(stand_in._handle)  # in glibc a handle points to the link_map
                 bare_name = ctypes.create_string_buffer(name.encode())
                 self._referenced += [stand_in, bare_name]
                 original_names.append((link_map, link_map.l_name))
                 link_map.l_name = ctypes.addressof(bare_name)
-            library = ctypes.CDLL(str(folder / _LIBRARY))
+            library = ctypes.CDLL(str(library_folder / _LIBRARY))
         finally:
             for link_map, original_name in original_names:
                 link_map.l_name = original_name

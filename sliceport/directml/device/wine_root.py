@@ -158,6 +158,7 @@ def _make_prefix(root: Path, prefix: Path) -> None:
         raise DeviceError("wineboot left no Wine prefix.")
     with (prefix / "user.reg").open("a", encoding="utf-8") as registry:
         registry.write(_RENDERER)
+    # Copies become links, to save disk space; absolute ones, because the programs see the root folder as /.
     originals = {path.name: path for folder in (_DLLS, "usr/share/wine/nls") for path in (root / folder).iterdir()}
     for path in [path for path in prefix.rglob("*") if path.is_file() and not path.is_symlink()]:
         original = originals.get(path.name)
