@@ -117,12 +117,12 @@ class Kept(device.Device):
 
 
 @pytest.fixture(scope="session")
-def _kept_provider() -> Iterator[Callable[[], Kept]]:
+def _kept_provider() -> Iterator[Callable[..., Kept]]:
     from onnx_ops.verify import run_model
 
     opened: list[Kept] = []
 
-    def open_it() -> Kept:
+    def open_it(_adapter: str | None = None) -> Kept:
         if not opened:
             opened.append(Kept(install.host_command(), run_model.TIMEOUT, retries=True))
         return opened[0]
@@ -133,7 +133,7 @@ def _kept_provider() -> Iterator[Callable[[], Kept]]:
 
 
 @pytest.fixture
-def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], Kept]) -> None:
+def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[..., Kept]) -> None:
     """Share one host program between tests of whole models, which do not test its start."""
     from onnx_ops.verify import run_model, verify_directml
 

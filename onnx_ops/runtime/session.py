@@ -126,9 +126,6 @@ def run(job: Job) -> dict[str, Value]:
         ImportError: onnxruntime is not installed.
     """
     ort: Any = importlib.import_module("onnxruntime")
-    # Kernels may leave values unwritten if a tensor is empty; another fill each time makes such values differ.
-    is_empty = any(0 in feed.shape for feed in job.feeds.values())
-    _fill_new_memory(next(_fill_bytes) if is_empty else 0)
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[job.level])
     options.log_severity_level = 4
@@ -136,6 +133,9 @@ def run(job: Job) -> dict[str, Value]:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if job.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
+    # Kernels may leave values unwritten if a tensor is empty; another fill each time makes such values differ.
+    if any(0 in feed.shape for feed in job.feeds.values()):
+        _fill_new_memory(next(_fill_bytes))
     try:
         extra = {"disabled_optimizers": list(job.disabled)} if job.disabled else {}
         session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"], **extra)
@@ -147,6 +147,8 @@ def run(job: Job) -> dict[str, Value]:
         if "bad_alloc" in message or "Failed to allocate memory" in message:
             raise MemoryError from None
         raise NotRun(message) from None
+    finally:
+        _fill_new_memory(0)
 
 
 def _fill_new_memory(fill: int) -> None:

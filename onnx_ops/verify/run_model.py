@@ -22,6 +22,7 @@ from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
+from sliceport.directml.device.client import FileRange
 from sliceport.directml.device.windows import ADAPTER
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
@@ -163,7 +164,7 @@ def _placement(
     model: bytes,
     arrays: Mapping[str, Array],
     names: Sequence[str],
-    weights: Sequence[device.FileRange],
+    weights: Sequence[FileRange],
 ) -> tuple[NodeRun, ...]:
     """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")

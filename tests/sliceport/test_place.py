@@ -328,7 +328,7 @@ class TestMove:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "replace", refuse)
-        monkeypatch.setattr(beside, "_PATIENCE", 0.1)
+        monkeypatch.setattr(beside, "_RETRY_TIME", 0.1)
         with pytest.raises(UsageError, match="cannot be written .Permission denied"):
             beside.write_files([tmp_path / "a"], lambda folder: (folder / "a").touch(), overwrite=True)
         assert list(tmp_path.iterdir()) == []

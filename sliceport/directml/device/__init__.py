@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sliceport.directml.device.client import WEIGHTS, Device, FileRange, NodeRun
+from sliceport.directml.device.client import Device, NodeRun
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.device.install import host_command
 
 __all__ = [
-    "WEIGHTS", "CallFailed", "Device", "DeviceError", "FileRange", "HostDied", "HostTimedOut", "NodeRun", "open",
+    "CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "open",
 ]  # fmt: skip
 
 TIMEOUT = 120.0

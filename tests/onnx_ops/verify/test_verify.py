@@ -27,7 +27,7 @@ from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
 from sliceport.diffing.side import Side
 from sliceport.diffing.verify import Verification
-from sliceport.directml.device import FileRange
+from sliceport.directml.device.client import FileRange
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
@@ -483,7 +483,7 @@ def test_wrong_float_without_elements_is_found(tmp_path: Path) -> None:
 def test_values_that_a_kernel_never_writes_are_named() -> None:
     """Note that onnxruntime leaves the padding of an empty tensor as the memory was, and blame no model for it."""
     path = MODELS / "ts_temporal_shift_dyn_11.onnx"
-    verification = verify_rewriting(path, path, input_shapes={"x": (1, 4, 6, 3, 3)})
+    verification = verify_rewriting(path, path)
     assert verification.is_equal
     assert len([note for note in verification.notes if "computes other values each time" in note]) == 2
 
@@ -494,7 +494,7 @@ def test_sizes_that_do_not_run_are_left_out(tmp_path: Path) -> None:
     verification = verify_rewriting(before, before)
     assert {run.inputs["x"].shape for run in verification.runs} == {(1, 3)}
     verification = verify_rewriting(before, before, input_shapes={"x": (4, 3)})
-    assert {run.inputs["x"].shape for run in verification.runs} == {(4, 3), (1, 3)}
+    assert {run.inputs["x"].shape for run in verification.runs} == {(4, 3)}
 
 
 def test_verifier_that_is_not_known_is_named(tmp_path: Path) -> None:

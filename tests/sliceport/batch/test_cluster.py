@@ -325,7 +325,7 @@ def test_missing_distributed_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
+    monkeypatch.setattr(cluster, "_TIMEOUT", 0.5)
     port = Cluster(tmp_path, {}).port
     with pytest.raises(UsageError, match=rf"^--cluster: the scheduler at 127.0.0.1:{port} cannot be reached \("):
         open_cluster(f"dask://127.0.0.1:{port}")

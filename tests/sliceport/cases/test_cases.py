@@ -130,10 +130,8 @@ def test_cases_take_every_branch_of_the_core() -> None:
 def test_branch_without_a_case_is_missed() -> None:
     forward = [case for case in CASES if min(case.parameters.get("steps") or [1]) > 0]
     missing = missing_branches(lambda: [by_core(case) for case in forward], [axis])
-    assert (
-        "resolve_axis",
-        "if step < 0 and start is not None and start < -size:  # unlike Python, see above",
-    ) in missing
+    lines = [line for name, line in missing if name == "resolve_axis"]
+    assert any(line.startswith("if step < 0 and start is not None and start < -size:") for line in lines)
 
 
 def test_every_form_type_and_rank_has_a_case() -> None:

@@ -154,7 +154,7 @@ class TestUsage:
             ),
             ("lower", "the following arguments are required: MODEL"),
             ("lower M --what", "unrecognized arguments: --what"),
-            ("lowr m.onnx", "'lowr' is not known, did you mean 'lower'? known are check, diff, harden,"),
+            ("lowr m.onnx", "'lowr' is not known, did you mean 'lower'? known are check, diff, probe, harden,"),
             ("lower M --format jsn", "'jsn' is not known, did you mean 'json'? known are text, json."),
             ("lower M --format q", "'q' is not known; known are text, json."),
         ],

@@ -369,7 +369,7 @@ class TestProgress:
     def test_is_shown_after_a_while_and_gone_at_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         terminal = self.Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(console, "_PATIENCE", 0.01)
+        monkeypatch.setattr(console, "_DELAY", 0.01)
         with console.prepared_streams(loud=False), console.showing_progress():
             progress.say("thinking of m.onnx")
             assert terminal.was_shown.wait(60)
@@ -382,6 +382,6 @@ class TestProgress:
     def test_nothing_is_shown_elsewhere(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, models: Path
     ) -> None:
-        monkeypatch.setattr(console, "_PATIENCE", 0.0)
+        monkeypatch.setattr(console, "_DELAY", 0.0)
         assert main(["compare", str(models / COALESCE)]) == 0
         assert capsys.readouterr().err == ""
