@@ -1,9 +1,7 @@
 """A worker that dies, hangs or runs out of memory costs its call and nothing else."""
 
-import _thread
 import math
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -18,7 +16,7 @@ import pytest
 import sandbox_calls
 from processes import assert_gone, ticks
 
-from sliceport.sandbox import child, child_process, signals, supervisor
+from sliceport.sandbox import child, child_process, supervisor
 
 
 def test_a_call_returns_or_raises() -> None:
@@ -230,31 +228,36 @@ def test_child_needs_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPat
     assert supervisor.call(math.sqrt, 9, timeout=60) == 3
 
 
-def test_a_call_is_interrupted() -> None:
-    """By Ctrl-C, which ends no wait of Windows by itself."""
-    worker = supervisor.call(os.getpid, timeout=60)
-    timer = threading.Timer(0.5, _interrupt)
-    with pytest.raises(KeyboardInterrupt):  # The signal may come before a busy machine returns from start().
-        timer.start()
-        supervisor.call(time.sleep, 600, timeout=600)
-    timer.join()
-    assert_gone([worker])
-    assert supervisor.call(math.sqrt, 9, timeout=60) == 3
-
-
-def test_waiting_is_interrupted() -> None:
-    timer = threading.Timer(0.5, _interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        timer.start()
-        signals.take(queue.Queue())
-    timer.join()
-
-
-def _interrupt() -> None:
+INTERRUPTED = """
+import math, os, queue, signal, sys, threading, time, _thread
+from sliceport.sandbox import signals, supervisor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def interrupt():
     if sys.platform == "win32":
         _thread.interrupt_main()  # what the handler of Ctrl-C does there
     else:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+worker = supervisor.call(os.getpid, timeout=60)
+timer = threading.Timer(0.5, interrupt)
+try:
+    timer.start()
+    {wait}
+except KeyboardInterrupt:
+    timer.join()
+    print(worker, supervisor.call(math.sqrt, 9, timeout=60), supervisor.call(os.getpid, timeout=60))
+"""
+
+
+@pytest.mark.parametrize("wait", ["supervisor.call(time.sleep, 600, timeout=600)", "signals.take(queue.Queue())"])
+def test_waiting_is_interrupted(wait: str) -> None:
+    """By Ctrl-C, which ends no wait of Windows by itself; in a process of its own, as it may end that of the tests."""
+    code = INTERRUPTED.replace("{wait}", wait)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    worker, root, next_worker = done.stdout.split()
+    assert root == "3.0"
+    assert (worker == next_worker) == wait.startswith("signals")  # the interrupted call has ended its worker
+    assert_gone([int(worker)])
 
 
 def test_any_bound_of_memory_is_taken() -> None:
