@@ -79,7 +79,7 @@ def _printable(text: str) -> str:
 
 
 def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
-    """Write the page: a table of engines, and for each engine its rules with a failure."""
+    """Write the page: a table of engines, and for each engine that ran models as written its rules with a failure."""
     lines = [
         "# Conformance", "",
         f"`python -m conformance run` ran the {len(cases)} [cases](cli.md#cases) on",
@@ -99,19 +99,21 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
             cells = [engine.title, engine.version, form, str(len(verdicts)), *(str(counts[v]) for v in VERDICTS)]
             lines.append(f"| {' | '.join(cells)} |")
     for engine in engines:
+        if "written" not in engine.forms:
+            continue
         lines += ["", f"## {engine.title} {engine.version}", ""]
         rows = _failed_rules(engine, cases)
         if rows:
             header = ["rule", "written", "portable", "first failing case", "what it does"]
             lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header), *rows]
-        equal = len({case.rule for case in cases if case.name in engine.forms.get("written", {})}) - len(rows)
+        equal = len({case.rule for case in cases if case.name in engine.forms["written"]}) - len(rows)
         lines += ["", f"{equal} rules are equal." if equal != 1 else "1 rule is equal."]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _failed_rules(engine: EngineResults, cases: Sequence[Case]) -> list[str]:
     """Return a row for each rule with a verdict other than `equal` on a model as it is written."""
-    written, rows = engine.forms.get("written", {}), []
+    written, rows = engine.forms["written"], []
     for rule in dict.fromkeys(case.rule for case in cases):
         names = [case.name for case in cases if case.rule == rule and case.name in written]
         failed = [name for name in names if written[name]["verdict"] != "equal"]

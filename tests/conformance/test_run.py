@@ -18,6 +18,7 @@ from conformance import runner
 from conformance.__main__ import main
 from conformance.cases import Case, read_cases
 from conformance.engine import NAMES, ROOT, Engine, load_engines
+from conformance.reports import EngineResults, write_page
 from conformance.runner import CannotLoad, read_results, run_engine
 from conformance.tensors import from_json, to_json
 from conformance.verdicts import judge
@@ -92,6 +93,11 @@ def test_page_names_the_first_failing_case_of_a_rule(place: Path) -> None:
     row = next(line for line in page.splitlines() if line.startswith("| backward to the greatest integer |"))
     assert "`test_slice_13_backward_to_the_greatest_integer_1`" in row
     assert str(place) not in page
+
+
+def test_page_claims_nothing_of_models_that_did_not_run(cases: list[Case], tmp_path: Path) -> None:
+    write_page([EngineResults("e", "Engine", "1", {"portable": {}})], cases, tmp_path / "page.md")
+    assert "Engine 1" not in (tmp_path / "page.md").read_text()
 
 
 def test_a_second_run_starts_no_engine_and_changes_nothing(
