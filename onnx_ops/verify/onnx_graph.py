@@ -270,7 +270,7 @@ class OnnxGraph:
         return _SCRIPT
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models that share their larger weights in `weights.bin`; see `WritesCuts`."""
+        """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""
         names: list[str] = []
         places: dict[bytes, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
@@ -291,11 +291,11 @@ class OnnxGraph:
             (folder / _WEIGHTS).unlink()
         return names
 
-    def anonymised(self, seed: int, *, has_random_weights: bool) -> OnnxGraph:
-        """Return the same graph with other names, and if asked with random weights; see `Anonymises`."""
+    def anonymised(self, mode: str, seed: int, /) -> OnnxGraph:
+        """Return the same graph with other names, and if asked with random weights; see `Graph`."""
         from onnx_ops.verify.anonymise import anonymise
 
-        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=has_random_weights))
+        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=mode == "weights"))
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
