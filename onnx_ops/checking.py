@@ -12,7 +12,6 @@ from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
-    Sizes,
     check_node,
     constant_of_shape_defects,
     conv_transpose_defects,
@@ -21,7 +20,6 @@ from onnx_ops.model.conditions import (
     matmul_defects,
     reshape_defects,
     reshape_entries,
-    sizes_of,
     slice_defects,
     split_defects,
 )
@@ -36,12 +34,14 @@ from onnx_ops.model.nodes import (
     is_operator,
     is_slicing,
     is_standard,
+    known_shape,
     node_name,
     read_elements,
     read_int,
+    sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -203,8 +203,7 @@ class _Checker:
         return self._size_of(node.inputs[0], start + axis) if axis >= 0 or not start else None
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
-        facts = self._facts.get(value)
-        return None if facts is None else facts.data
+        return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
         """Find the rules that a slicing node breaks, or else its defects."""
@@ -229,10 +228,9 @@ class _Checker:
     def _find_fused(self, node: NodeView) -> Defects:
         """Return the defect of a slice that the DirectML provider fuses, as far as bounds, shape and type are known."""
         data = node.inputs[0]
-        sizes = None if data is None else sizes_of(data)
-        if data is None or data.dtype is None or sizes is None or None in sizes:
+        shape = known_shape(node)
+        if data is None or data.dtype is None or shape is None:
             return ()
-        shape = tuple(size for size in sizes if size is not None)
         try:
             return fused_slice_defects(node, self._opset, shape, BITS[data.dtype])
         except (InvalidSlice, DynamicSlice):

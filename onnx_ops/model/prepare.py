@@ -43,8 +43,8 @@ def inline_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Let onnx-ir's inliner find unique names in linear time inside the context.
 
-    It tries all numbers from 2 on for each name, and compares all functions to abbreviate names that nothing shows. It
-    looks for names in a body only after it has named the values of calls ahead of the body.
+    The inliner itself tries all numbers from 2 on for each name, and compares all functions to abbreviate names that
+    nothing shows. It does not know the names in a body yet when it names the values of calls ahead of the body.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
@@ -79,15 +79,15 @@ def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
     return called
 
 
-def name_left_out_outputs(model: ir.Model) -> None:
-    """Give names to the outputs that a Split leaves out.
+def name_left_out_outputs(model: ir.Model) -> bool:
+    """Give names to the outputs that a Split leaves out. Return whether there are any.
 
     They count as parts. onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on all of them.
     """
     nodes = list(model_nodes(model))
     left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
     if not left_out:
-        return
+        return False
     used_names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
     used_names.update(value.name for function in model.functions.values() for value in function.inputs)
     for graph in model_graphs(model):
@@ -96,6 +96,7 @@ def name_left_out_outputs(model: ir.Model) -> None:
     new_names = (name for i in count() if (name := f"left_out_{i}") not in used_names)
     for output in left_out:
         output.name = next(new_names)
+    return True
 
 
 def detach_large_initializers(model: ir.Model) -> None:

@@ -37,8 +37,10 @@ from sliceport.wording import group_nodes, spell
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
+"""Operators whose inputs after the first are parameters."""
 _READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
+"""The beginning of the note that `was_raised` looks for."""
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the form, beside `ExpandStridedSlicePass`, in the order in which they run."""
@@ -90,7 +92,7 @@ def harden_portably(
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
-    return model, build_form_report(profile, node_count, _drop_intermediate(changes), invalid, notes)
+    return model, build_form_report(profile, node_count, _keep_last_changes(changes), invalid, notes)
 
 
 def _lift_parameters(model: ir.Model) -> None:
@@ -130,7 +132,7 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def settle_by_the_standard(model: ir.Model) -> None:
-    """Write the backward Slices to the greatest integer, and no others, so that onnxruntime reads the standard."""
+    """Write only the backward Slices to the greatest integer, so that onnxruntime computes what the standard says."""
     with defaults_aside(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
         unmark(model)
@@ -148,7 +150,7 @@ def build_form_report(
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 
 
-def _drop_intermediate(changes: Sequence[Change]) -> list[Change]:
+def _keep_last_changes(changes: Sequence[Change]) -> list[Change]:
     """Return the last change of each node, because a node whose bounds became constants is rewritten once more."""
     return list({(change.op, change.node): change for change in changes}.values())
 

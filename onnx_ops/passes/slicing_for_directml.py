@@ -6,12 +6,12 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
 from onnx_ops.model.nodes import node_name
+from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.outcome import SKIPS
-from onnx_ops.passes.value_info import read_static
 from sliceport.slicing import AxisSlice, SplitSpec
 
 
@@ -106,7 +106,7 @@ class SplitForDirectMLPass(NodePass):
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
         sizes, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and sizes is not None and dtype is not None:
-            shape = read_static(tuple([0 if index == axis % len(sizes) else size for index, size in enumerate(sizes)]))
+            shape = static_sizes(0 if index == axis % len(sizes) else size for index, size in enumerate(sizes))
             if shape is not None:
                 return [build_empty(shape, dtype)]
         return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -21,7 +21,9 @@ from sliceport.wording import list_names
 Array = npt.NDArray[Any]
 
 _MAX_BYTES = 2**26
+"""Limit for the bytes of a default that is replaced."""
 _MAX_ONE_BY_ONE = 16
+"""Limit for the integer inputs whose defaults are replaced one by one."""
 _SECONDS = 60.0
 """Limit for all runs on other values, because a Loop may never end on them."""
 
