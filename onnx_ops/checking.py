@@ -167,7 +167,9 @@ class _Checker:
 
         An entry of 0 copies the size of the data's axis, so an entry that is 0 at run time does, too.
         """
-        if data.shape is None or -1 not in entries or any(self._may_hold_several(entry) for entry in entries):
+        values = [entry for entry in entries if not isinstance(entry, int)]
+        may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
+        if data.shape is None or -1 not in entries or may_hold_several:
             return
         sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
@@ -178,9 +180,6 @@ class _Checker:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
             names = " or ".join(dict.fromkeys(open_sizes))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
-
-    def _may_hold_several(self, entry: ValueView | int) -> bool:
-        return not isinstance(entry, int) and self._facts.get(entry, NO_FACTS).sizes != (1,)
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
         """Return the size of an axis, its name if the inputs leave it open, or None if the model computes it."""
@@ -262,7 +261,7 @@ class _Checker:
         axes = list(entries)  # in the order of the node
         steps = {entry.step for entry in entries.values()}
         starts_in_front = any(
-            entry.step > 0 and sizes is not None and _is_below(entry.start, sizes[axis])
+            entry.step > 0 and sizes is not None and (size := sizes[axis]) is not None and entry.start < -size
             for axis, entry in entries.items()
         )
         matches = {
@@ -348,7 +347,3 @@ def _find_computing_node(value: ValueView) -> NodeView | None:
 def _is_at_run_time(node: NodeView, index: int) -> bool:
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None
-
-
-def _is_below(start: int, size: int | None) -> bool:
-    return size is not None and start < -size

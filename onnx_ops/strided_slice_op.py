@@ -180,7 +180,8 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
     if count is None:
         return None
     begin, end, strides = [_read_list(context, index) for index in (1, 2, 3)]
-    masks = Masks.of({name: _read_mask(context, name) for name in MASK_ATTRIBUTES})
+    attributes = {name: context.get_attribute(name) for name in MASK_ATTRIBUTES}
+    masks = Masks.of({name: tuple(mask.ints) for name, mask in attributes.items() if mask is not None})
     spec = None
     if begin is not None and end is not None and (strides is not None or not context.has_input(3)):
         spec = StridedSliceSpec(begin, end, strides, masks)
@@ -217,8 +218,3 @@ def _read_list(context: Any, index: int) -> tuple[int, ...] | None:
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return None
     return tuple(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
-
-
-def _read_mask(context: Any, name: str) -> tuple[int, ...]:
-    attribute = context.get_attribute(name)
-    return () if attribute is None else tuple(attribute.ints)

@@ -83,7 +83,10 @@ class EinsumForDirectMLPass(NodePass):
             _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes, opset)
+        groups = [*batch_groups, *row_groups, right_only]
+        labels = "".join(groups)
+        product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
+        _transpose(nodes, product, labels, output_labels)
         return nodes
 
     def _sizes(self, value: ir.Value) -> Sequence[int | None]:
@@ -111,12 +114,6 @@ def _arrange(
     """Add the nodes that bring axes with these labels into these groups, and return the result."""
     value = _transpose(nodes, value, labels, "".join(groups))
     return _reshape(nodes, value, groups, groups, sizes, opset)
-
-
-def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes, opset: int) -> None:
-    """Add the nodes that part the groups, and bring the axes into the order of `labels`."""
-    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes, opset)
-    _transpose(nodes, value, "".join(groups), labels)
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:

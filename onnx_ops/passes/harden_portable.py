@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain
 
 import onnx_ir as ir
 
@@ -12,8 +12,9 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
+from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.raise_opset import raise_opset
-from onnx_ops.model.walk import model_graphs, model_nodes
+from onnx_ops.model.walk import model_graphs
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
@@ -97,10 +98,7 @@ def harden_portably(
 
 def _lift_parameters(model: ir.Model) -> None:
     """Replace constants that are only parameters of nodes by initializers, because some engines have no Constant."""
-    node_values = [value for node in model_nodes(model) for value in (*node.inputs, *node.outputs) if value is not None]
-    graph_values = [value for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())]
-    used_names = {value.name for value in (*node_values, *graph_values)}
-    new_names = (name for number in count() if (name := f"slicing_{number}") not in used_names)
+    new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
         initializers: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}

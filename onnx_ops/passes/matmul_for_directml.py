@@ -39,7 +39,9 @@ class MatMulForDirectMLPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        defects = matmul_defects([self.sizes(value) for value in node.inputs], self._dtype(node))
+        second = node.inputs[-1]
+        dtype = None if second is None else self.value_info.dtype(second)  # that of both tensors
+        defects = matmul_defects([self.sizes(value) for value in node.inputs], dtype)
         if not defects:
             return
         if defects == (MATMUL_BY_A_VECTOR,):
@@ -64,11 +66,6 @@ class MatMulForDirectMLPass(NodePass):
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
         self.replace_node(node, nodes)
         self.report_change(node, "Reshape + MatMul + Reshape", defects)
-
-    def _dtype(self, node: ir.Node) -> ir.DataType | None:
-        """Return the element type of both tensors, if it is known."""
-        second = node.inputs[-1]
-        return None if second is None else self.value_info.dtype(second)
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
         """Multiply by a matrix of one column, and remove its axis from the result."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
@@ -80,7 +82,9 @@ class SplitForDirectMLPass(NodePass):
         defects = split_defects(node, opset, shape)
         if not defects:
             return
-        spec = self._read_split_if_known(node, opset)
+        spec: SplitSpec | None = None
+        with suppress(*SKIPS):
+            spec = read_split(node, opset, shape)
         if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
@@ -95,12 +99,6 @@ class SplitForDirectMLPass(NodePass):
                 slices.append(new_nodes[-1])
         self.replace_nodes([node], new_nodes, successors, slices)
         self.report_change(node, "Slice", defects)
-
-    def _read_split_if_known(self, node: ir.Node, opset: int) -> SplitSpec | None:
-        try:
-            return read_split(node, opset, self.sizes(node.inputs[0]))
-        except SKIPS:
-            return None
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
