@@ -91,6 +91,18 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
     return lines
 
 
+def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
+    """Format a report for the project of an engine in Markdown.
+
+    Args:
+        title: Its title.
+        versions: A line about what was run.
+        sections: The lines below each heading.
+    """
+    bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
+    return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
+
+
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     """Return the option `input_shapes` with an example for each open size, the same example for the same symbol.
 

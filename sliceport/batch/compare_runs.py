@@ -73,13 +73,6 @@ class RunComparison:
         """Whether no model of both runs has a finding or failure that it had not before."""
         return not self.new
 
-    def sort(self) -> None:
-        """Sort all lists by model."""
-        for changes in (self.new, self.fixed, self.changed):
-            changes.sort(key=lambda change: change.model)
-        self.added.sort()
-        self.removed.sort()
-
     def count_common(self) -> int:
         """Return the number of models of both runs."""
         return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
@@ -167,8 +160,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     runs are masked in the rows, so that a row does not differ because it names them.
 
     Args:
-        rows_a: The rows of the earlier run, one a model.
-        rows_b: The rows of the later run, one a model.
+        rows_a: The rows of the earlier run, one a model, sorted by model.
+        rows_b: The rows of the later run, likewise.
         headers: The headers of the two runs.
 
     Raises:
@@ -197,7 +190,6 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
             f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
         )
     comparison.removed += earlier
-    comparison.sort()
     return comparison
 
 

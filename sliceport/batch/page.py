@@ -88,9 +88,8 @@ class _Data:
         self.summary.add(row)
         findings = row["findings"]
         changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
-        names = (
-            _sort_distinct(finding[part] for finding in findings) for part in ("operator", "engine", "defect", "node")
-        )
+        parts = ("operator", "engine", "defect", "node")
+        names = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
         *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
         table_row = {
             "at": number,
@@ -164,10 +163,6 @@ def _changes_by_model(comparison: RunComparison) -> dict[str, list[str]]:
         for change in changes:
             kinds.setdefault(change.model, []).append(word)
     return kinds | {model: ["added"] for model in comparison.added}
-
-
-def _sort_distinct(names: Iterable[str]) -> list[str]:
-    return sorted(set(filter(None, names)))
 
 
 def _json(data: Any) -> str:

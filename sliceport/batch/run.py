@@ -22,7 +22,7 @@ from sliceport.batch.sources import BadSource, expand, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
-from sliceport.commands.command import NAMES, load
+from sliceport.commands.command import NAMES
 from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
@@ -174,7 +174,7 @@ def _make_tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)
-        if not load(batch.job.command).takes_inputs:
+        if "inputs" not in batch.job.options:  # such as `lower`, which takes no arrays
             options.pop("inputs", None)
         yield Task(model, location, options)
 

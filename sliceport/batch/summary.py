@@ -18,15 +18,7 @@ _VERDICT_WORDS = {
     "timeout": "timed out",
     "crash": "crashed",
 }
-
-
-def verdict_words(verdict: str) -> str:
-    """Return the words for a verdict that follow a number of models.
-
-    >>> verdict_words("timeout")
-    'timed out'
-    """
-    return _VERDICT_WORDS.get(verdict, verdict)
+"""The words for verdicts that follow a number of models; other verdicts stand for themselves."""
 
 
 def count_models(count: int) -> str:
@@ -138,7 +130,7 @@ class Summary:
     def verdict_line(self) -> str:
         """Return the number of models, and of each verdict, in a line."""
         present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]
-        counts = [f"{self.verdicts[verdict]:,} {verdict_words(verdict)}" for verdict in present]
+        counts = [f"{self.verdicts[verdict]:,} {_VERDICT_WORDS.get(verdict, verdict)}" for verdict in present]
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 

@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
 
 def _set_help(command: Parser) -> None:
     """Have a command print its help if its second word is missing."""
-    command.set_defaults(verbose=0, run=lambda _: command.print_help())
+    command.set_defaults(run=lambda _: command.print_help())
 
 
 def _add_options(parser: Parser, command: Command) -> None:
@@ -85,7 +85,7 @@ def _add_report(command: Parser) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
     _add_page(command)
     add_format(command)
-    command.set_defaults(run=_report, verbose=0)
+    command.set_defaults(run=_report)
 
 
 def _run(options: argparse.Namespace, command: Command) -> int:

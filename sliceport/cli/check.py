@@ -42,12 +42,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     Raises:
         UsageError: An option has a value that is not known.
     """
-    try:
-        pages, arguments = read_pages(options), COMMAND.read_options(options)
-    except SliceportError as error:
-        if options.format == "json":
-            emit(to_text({"schema_version": 1, "error": str(error)}))
-        raise
+    pages, arguments = read_pages(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:
         raise UsageError(f"--model-explorer takes one model, got {len(options.models)}.")
     arguments |= {"model_explorer": pages["model_explorer"]}

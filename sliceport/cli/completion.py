@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("completion", help="print a shell completion script")
     command.add_argument("shell", choices=SHELLS, help='for bash: eval "$(sliceport completion bash)"')
-    command.set_defaults(run=run, verbose=0)
+    command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> bool:

@@ -6,9 +6,10 @@ import argparse
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.parser import Commands
+from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.options import add_format, add_verbose
 from sliceport.defects.engines import ALL_TITLES, TITLES
+from sliceport.errors import UsageError
 
 
 def add(commands: Commands) -> None:
@@ -18,6 +19,11 @@ def add(commands: Commands) -> None:
     add_format(command)
     add_verbose(command, "also print what is right, the workaround and the cases")
     command.set_defaults(run=run)
+    actions = command.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    report = actions.add_parser("report", help="draft the report of a defect to the project of an engine")
+    report.add_argument("id", metavar="ID", help="the id of the defect, or its rule, the name of its page")
+    report.add_argument("--engine", choices=tuple(ALL_TITLES), help="the engine; default: the first in the table")
+    report.set_defaults(run=_report)
 
 
 def run(options: argparse.Namespace) -> bool:
@@ -31,4 +37,16 @@ def run(options: argparse.Namespace) -> bool:
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))
+    return True
+
+
+def _report(options: argparse.Namespace) -> bool:
+    from sliceport.defects.table import find_defect
+    from sliceport.report.defects import defect_issue
+
+    defect = find_defect(options.id)
+    engine = options.engine or defect.engines[0]
+    if engine not in defect.engines:
+        raise UsageError(f"{defect.id!r} is not a defect of {engine}; it is one of {', '.join(defect.engines)}.")
+    emit(defect_issue(defect, engine))
     return True

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)
-    directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
+    directml.set_defaults(run=lambda _: directml.print_help())
 
 
 def _install(options: argparse.Namespace) -> bool:

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from sliceport import __version__
 from sliceport.cli import console, start
-from sliceport.cli.console import say
-from sliceport.cli.parser import BAD_INPUT, Parser, Version
+from sliceport.cli.console import emit_json, say
+from sliceport.cli.parser import BAD_INPUT, Parser
 from sliceport.cli.work import add_command
-from sliceport.cli.work import run as run_work
 from sliceport.commands.command import NAMES, load
 from sliceport.commands.options import split_repeated
 from sliceport.errors import SliceportError
@@ -52,7 +52,13 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
             return CLEAN
         except SliceportError as error:
             say(str(error))
-            return BAD_INPUT
+        except Exception as error:
+            if loud:
+                import traceback
+
+                traceback.print_exc()
+            say(describe_unforeseen(error, "-vv shows where; please report it"))
+        return BAD_INPUT
 
 
 def _run(words: Sequence[str], *, is_supervised: bool) -> int:
@@ -61,23 +67,16 @@ def _run(words: Sequence[str], *, is_supervised: bool) -> int:
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
     options = make_parser(words).parse_args(split_repeated(words, suffixes))
-    if hasattr(options, "work"):
-        return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
-    if hasattr(options, "supervise"):
-        return int(options.supervise(options, is_supervised=is_supervised))
-    try:
+    if not hasattr(options, "supervise"):
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
-    except SliceportError:
+    try:
+        return int(options.supervise(options, is_supervised=is_supervised))
+    except SliceportError as error:
+        if options.format == "json":
+            emit_json({"schema_version": 1, "error": str(error)})
         raise
-    except Exception as error:
-        if options.verbose > 1:
-            import traceback
-
-            traceback.print_exc()
-        say(describe_unforeseen(error, "-vv shows where; please report it"))
-        return BAD_INPUT
 
 
 def make_parser(words: Sequence[str] = ()) -> Parser:
@@ -85,8 +84,8 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     parser = Parser(
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )
-    parser.add_argument("--version", action=Version, help="print the version")
-    parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
+    parser.add_argument("--version", action="version", version=f"sliceport {__version__}", help="print the version")
+    parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
         if name in NAMES and name != "check":  # `check` takes several models

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from sliceport.cli.console import say
-from sliceport.errors import MissingExtra, UsageError
+from sliceport.errors import MissingExtra
 from sliceport.sandbox.place import check_output, write_files
 
 
@@ -29,9 +28,7 @@ def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
     """
     names = {"html": options.html, "model_explorer": getattr(options, "model_explorer", None)}
     for name in filter(None, names.values()):
-        if os.path.lexists(name) and not options.overwrite:
-            raise UsageError(f"output '{name}' exists; give another name or --overwrite.")
-        check_output(Path(name))
+        check_output(Path(name), overwrite=options.overwrite)
     if options.html is not None and find_spec("jinja2") is None:
         raise MissingExtra.of("jinja2", "batch", "by --html")
     return names

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sliceport import __version__
 from sliceport.cli.console import can_show_color, emit, say
 from sliceport.errors import unknown_name
 
@@ -41,22 +40,13 @@ class Parser(argparse.ArgumentParser):
         self.formatter_class = colored or self.formatter_class
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version by it
+        emit(message.rstrip("\n"))
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
-
-
-class Version(argparse.Action):
-    """The option that prints the version."""
-
-    def __init__(self, option_strings: Sequence[str], **options: Any) -> None:
-        super().__init__(option_strings, **options | {"dest": argparse.SUPPRESS, "nargs": 0})
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print the version, and exit."""
-        emit(f"sliceport {__version__}")
-        parser.exit()
 
 
 def _colored_formatter() -> type[argparse.HelpFormatter] | None:

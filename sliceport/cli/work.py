@@ -107,11 +107,11 @@ def add_command(commands: Commands, command: Command) -> None:
             columns=console.width(),
         )
 
-    parser.set_defaults(work=build_work)
+    parser.set_defaults(supervise=run, build_work=build_work)
 
 
-def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
-    """Do the work that options describe, and print its result; return whether there is no finding.
+def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
+    """Do the work that options describe, print its result, and return the exit code.
 
     Args:
         options: The options of a parser of `add_command`.
@@ -120,20 +120,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     Raises:
         SliceportError: The work cannot be done.
     """
-    work: Work = options.work(options)
-    try:
-        answer = compute(work, options, is_supervised=is_supervised)
-        if work.output is not None:
-            is_rejected = not answer.is_written and load(work.command).writes == "always"
-            reason = ", because the rewritten model computes something else" if is_rejected else ""
-            say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
-        write_pages(answer.files, overwrite=work.overwrite)
-    except SliceportError as error:
-        if work.form == "json":
-            emit(to_text({"schema_version": 1, "error": str(error)}))
-        raise
+    work: Work = options.build_work(options)
+    answer = compute(work, options, is_supervised=is_supervised)
+    if work.output is not None:
+        is_rejected = not answer.is_written and load(work.command).writes == "always"
+        reason = ", because the rewritten model computes something else" if is_rejected else ""
+        say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
+    write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
-    return answer.is_clean
+    return int(not answer.is_clean)
 
 
 def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:

@@ -94,5 +94,4 @@ COMMAND = Command(
     add_options=_add_options,
     read_options=_read_options,
     run=_run,
-    takes_inputs=False,
 )

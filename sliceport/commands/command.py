@@ -40,7 +40,6 @@ class Command:
         has_pages: Whether the command line can ask for pages; their names are the options `html` and `model_explorer`.
         verbose: The help of --verbose.
         listing: Returns the end of the help.
-        takes_inputs: Whether it takes arrays for inputs; a batch leaves out those of a manifest otherwise.
         modules: Modules that a batch imports ahead of the first model, if they are installed.
     """
 
@@ -58,7 +57,6 @@ class Command:
     has_pages: bool = False
     verbose: str = "print more"
     listing: Callable[[], str] | None = None
-    takes_inputs: bool = True
     modules: tuple[str, ...] = ("sliceport.api",)
 
 

@@ -64,5 +64,4 @@ COMMAND = Command(
     writes="if asked",
     output="also write program.json, DxDispatch files, annotated model",
     name_output=lambda *_: "program",
-    takes_inputs=False,
 )

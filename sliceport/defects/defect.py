@@ -244,6 +244,10 @@ class Defect:
             dict.fromkeys(engine for example in self.examples for engine in example.seen if engine not in self.engines)
         )
 
+    def divergence_on(self, engine: str) -> Divergence:
+        """Return the wrong behavior of an engine of `engines`."""
+        return next(divergence for divergence in self.divergences if divergence.engine == engine)
+
     def examples_on(self, engine: str) -> tuple[Example, ...]:
         """Return the examples in which an engine is wrong."""
         return tuple(example for example in self.examples if example.seen.get(engine, example.right) != example.right)

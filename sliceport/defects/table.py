@@ -27,7 +27,10 @@ def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
 LAST_PROVED = "2026-11-23"
 """The day on which the tests last ran every proved entry on its engine."""
 MODULES = (onnxruntime, validity, openvino, directml)
-DEFECTS = (*(defect for module in MODULES for defect in module.ENTRIES.values()), *REPORTED.values())
+DEFECTS: tuple[Defect, ...] = (
+    *(defect for module in MODULES for defect in module.ENTRIES.values()),
+    *REPORTED.values(),
+)
 
 
 def defects_of(engine: str) -> tuple[Defect, ...]:
@@ -42,3 +45,15 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
     if engine not in ALL_TITLES:
         raise unknown_name("engine", engine, list(ALL_TITLES))
     return tuple(defect for defect in DEFECTS if engine in defect.engines)
+
+
+def find_defect(name: str) -> Defect:
+    """Return the defect of an id or a rule.
+
+    Raises:
+        UsageError: The table does not have this defect.
+    """
+    for defect in DEFECTS:
+        if name in (defect.id, defect.rule):
+            return defect
+    raise unknown_name("defect", name, [defect.rule for defect in DEFECTS])

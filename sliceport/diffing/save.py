@@ -13,6 +13,7 @@ from sliceport.diffing.difference import Failure
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.engines.engine import Value, WritesScript
 from sliceport.sandbox.place import fill_folder
+from sliceport.wording import format_issue
 
 _MARK = "issue.md"
 _FILES = tuple(
@@ -74,28 +75,24 @@ def _draft_issue(part: Part) -> str:
     symptom = "does not run" if is_of_run else f"wrong {case.failure.kind}"
     inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
     observed = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
-    lines = [
-        f"# {nodes}: {symptom} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
-        "",
-        f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}.",
-        "",
-        "## Steps",
+    steps = [
         f"Run `python run.py` beside the attached model, which was cut from a larger one. Its nodes: "
         f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
         *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
         *([f"The expected values are those of the model before: {part.counterpart}."] if part.counterpart else []),
-        "",
-        "## Expected",
-        *(_show(part.expected) or ["The model runs."]),
-        "",
-        "## Seen",
+    ]
+    seen = [
         *(_show(part.actual) if not is_of_run else []),
         f"{observed}.",
         *(f"{line[0].upper()}{line[1:]}." for line in (part.fusion, part.cause) if line),
         *(f"This looks like a known defect: {defect.id} ({defect.reason})." for defect in part.defects),
     ]
-    return "\n".join(lines) + "\n"
+    return format_issue(
+        f"{nodes}: {symptom} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
+        f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}.",
+        {"Steps": steps, "Expected": _show(part.expected) or ["The model runs."], "Seen": seen},
+    )
 
 
 def _show(outputs: Mapping[str, Value] | Failure) -> list[str]:

@@ -1,13 +1,15 @@
-"""The table of defects as text."""
+"""The table of defects as text, and an entry as a report to the project of an engine."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from sliceport.defects.defect import Defect, Divergence
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.defects.table import defects_of
 from sliceport.report.table import wrap
+from sliceport.wording import format_issue
 
 
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
@@ -20,11 +22,38 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
         note = ", from reports or single runs, not from tests" if engine in REPORTED_TITLES else ""
         lines.append(f"{ALL_TITLES[engine]} ({engine}){note}")
         for defect in defects_of(engine):
-            (divergence,) = [each for each in defect.divergences if each.engine == engine]
-            for line in _describe(defect, divergence, verbose):
+            for line in _describe(defect, defect.divergence_on(engine), verbose):
                 lines += wrap(line, columns)
         lines.append("")
     return "\n".join(lines).rstrip("\n")
+
+
+def defect_issue(defect: Defect, engine: str) -> str:
+    """Draft the report of a defect to the project of an engine, in Markdown."""
+    divergence = defect.divergence_on(engine)
+    effect = f"{ALL_TITLES[engine]} {divergence.does}"
+    examples = defect.examples_on(engine) or defect.examples  # reports are entries without outcomes
+    steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
+    expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
+    for number, example in enumerate(examples, 1):
+        case = example.case.to_json()
+        steps += [f"{number}. `{example.case}`", "```", case.get("onnx") or json.dumps(case), "```"]
+        if "onnx" in case and "shape" in case:
+            steps.append(f"The data have the shape {case['shape']}.")
+        expected.append(f"{number}. {example.right}")
+        if engine in example.seen:
+            seen.append(f"{number}. {example.seen[engine]}")
+    workaround = _to_sentence(defect.remedy.replace("`harden`", "`sliceport harden`"))
+    sections = {"Steps": steps, "Expected": expected, "Seen": seen, "Workaround": [workaround]}
+    if divergence.issues:
+        sections["Earlier reports"] = list(divergence.issues)
+    return format_issue(
+        f"{effect}, given {defect.trigger}", f"Versions: {divergence.seen_in or 'not known'}.", sections
+    ).rstrip("\n")
+
+
+def _to_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _describe(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:

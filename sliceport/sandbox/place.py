@@ -107,9 +107,7 @@ def write_files(
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.
     """
     for file in files:
-        _refuse_folder(file)
-        if os.path.lexists(file) and not overwrite:
-            raise _exists(file, "name")
+        _refuse_target(file, overwrite)
     with _beside(files[-1]) as scratch:
         write(scratch)
         if accept(scratch):
@@ -132,21 +130,24 @@ def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike
             raise UsageError(f"output '{file}' is a file that the model has its weights in; give another name.")
 
 
-def check_output(file: Path) -> None:
-    """Check before a long computation that a file can be made.
+def check_output(file: Path, *, overwrite: bool) -> None:
+    """Check before a long computation that `write_files` can write a file.
 
     Raises:
-        UsageError: The file is a folder, or its folder is not writable.
+        UsageError: The file exists and is to be kept, is a folder, or its folder is not writable.
     """
-    _refuse_folder(file)
+    _refuse_target(file, overwrite)
     with _beside(file):
         pass
 
 
-def _refuse_folder(file: Path) -> None:
+def _refuse_target(file: Path, overwrite: bool) -> None:
+    """Raise UsageError for a file that `write_files` must not write."""
     _refuse_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
+    if os.path.lexists(file) and not overwrite:
+        raise _exists(file, "name")
 
 
 def _refuse_name(target: Path) -> None:

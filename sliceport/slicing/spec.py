@@ -176,9 +176,8 @@ class SliceSpec:
         (2, 2, 2)
         """
         ranges = list(map(range, shape))
-        for i, axis in enumerate(self._normalize_axes(len(shape))):
-            step = 1 if self.steps is None else self.steps[i]
-            ranges[axis] = resolve_axis(self.starts[i], self.ends[i], step, shape[axis])
+        for axis, bounds in self.by_axis(len(shape)).items():
+            ranges[axis] = resolve_axis(*bounds, shape[axis])
         return Region.of(shape, ranges)
 
     def _normalize_axes(self, rank: int) -> list[int]:

@@ -239,8 +239,9 @@ class TestStreams:
         assert process.wait(60) == 0
         process.stderr.close()
 
-    def test_help_ends_silently_for_a_reader_that_has_enough(self) -> None:
-        done = sliceport("lower", "--help", redirected="| true")
+    @pytest.mark.parametrize("words", [("lower", "--help"), ("defects",)])
+    def test_commands_end_silently_for_a_reader_that_has_enough(self, words: tuple[str, ...]) -> None:
+        done = sliceport(*words, redirected="| true")
         assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from sliceport.cli.main import main
-from sliceport.defects.engines import OPENVINO, TITLES
-from sliceport.defects.table import DEFECTS, defects_of
+from sliceport.defects.engines import ONNXRUNTIME_DML, OPENVINO, TITLES, VERSIONS
+from sliceport.defects.table import DEFECTS, defects_of, find_defect
+from sliceport.report.defects import defect_issue
 
 
 def test_every_entry_is_listed_under_each_of_its_engines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +51,42 @@ def test_unknown_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["defects", "--engine", "openvin"])
     assert "'openvin' is not known, did you mean 'openvino'?" in capsys.readouterr().err
+
+
+def test_report_has_the_case_and_what_the_standard_and_the_engine_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects", "report", "a-part-is-empty"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# onnxruntime's DirectML provider skips every node that it fuses with the empty one, ")
+    assert ", given a Split with an empty part\n" in text
+    assert f"Versions: {', '.join(VERSIONS[ONNXRUNTIME_DML])}.\n" in text
+    (example,) = find_defect("a part is empty").examples
+    assert f"```\n{example.case.to_json()['onnx']}\n```" in text
+    assert (
+        "## Expected\nBy Split-13, split [0, 4] gives nothing and the whole input.\n1. nothing; elements 0, 1," in text
+    )
+    assert "\n1. memory that was never written\n" in text
+    assert text.endswith("## Earlier reports\nmicrosoft/onnxruntime#25496\n")
+
+
+def test_every_defect_has_a_report_for_each_of_its_engines() -> None:
+    for defect in DEFECTS:
+        for engine in defect.engines:
+            text = defect_issue(defect, engine)
+            assert all(f"`{each.case}`" in text for each in defect.examples_on(engine) or defect.examples)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a-part-is-emty"], "'a-part-is-emty' is not known, did you mean 'a-part-is-empty'?"),
+        (["a-part-is-empty", "--engine", OPENVINO], "is not a defect of openvino; it is one of onnxruntime-dml."),
+    ],
+)
+def test_report_of_another_defect_is_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["defects", "report", *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_table_loads_no_framework() -> None:
