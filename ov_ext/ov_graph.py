@@ -23,6 +23,7 @@ from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.engines.engine import Value, WholeModel
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 
 Array = npt.NDArray[Any]
@@ -193,13 +194,17 @@ class OpenVINOGraph:
         return _SCRIPT.format(inputs=list(model.inputs), count=len(model.outputs))
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models, each with its weights; see `WritesCuts`."""
+        """Write cut models, each with its weights; see `Graph`."""
         names: list[str] = []
         for model in models:
             names.append(f"{len(names):02}.xml")
             (folder / names[-1]).write_bytes(model.data)
             (folder / names[-1]).with_suffix(".bin").write_bytes(model.weights)
         return names
+
+    def anonymised(self, *_: Any) -> OpenVINOGraph:
+        """Refuse; see `Graph`."""
+        raise UsageError("models of the format openvino cannot be anonymised.")
 
 
 def _key(output: ov.Output) -> tuple[str, int]:

@@ -219,7 +219,9 @@ class OnnxGraph:
         if name in self._constant_nodes:
             attribute = self._constant_nodes[name].attribute[0]
             value = onnx.helper.get_attribute_value(attribute)
-            return onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.array(value)
+            if attribute.name == "value":
+                return onnx.numpy_helper.to_array(value)
+            return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
@@ -268,7 +270,7 @@ class OnnxGraph:
         return _SCRIPT
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models that share their larger weights in `weights.bin`; see `WritesCuts`."""
+        """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""
         names: list[str] = []
         places: dict[bytes, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
@@ -289,11 +291,11 @@ class OnnxGraph:
             (folder / _WEIGHTS).unlink()
         return names
 
-    def anonymised(self, seed: int, *, has_random_weights: bool) -> OnnxGraph:
-        """Return the same graph with other names, and if asked with random weights; see `Anonymises`."""
+    def anonymised(self, mode: str, seed: int, /) -> OnnxGraph:
+        """Return the same graph with other names, and if asked with random weights; see `Graph`."""
         from onnx_ops.verify.anonymise import anonymise
 
-        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=has_random_weights))
+        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=mode == "weights"))
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, format_descriptions, parse_open_shapes, parse_seconds, run_options
+from sliceport.commands.options import add_open_inputs, format_descriptions, open_run_options, parse_seconds
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
@@ -18,16 +18,6 @@ from sliceport.errors import UsageError
 if TYPE_CHECKING:
     from sliceport.diffing.difference import Tolerance
     from sliceport.diffing.probe_results import Reading
-
-_FLAGS = {
-    "on": "--on",
-    "other": "second model",
-    "input_shapes": "--input-shapes",
-    "open_sizes": "--input-shapes",
-    "budget": "--budget",
-    "resume": "--resume",
-}
-"""Options that results of a probe take the place of."""
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -37,7 +27,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="the engine of what is expected, that of B, a folder of recorded outputs, or results.json of a probe",
     )
-    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
+    add_open_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
@@ -54,17 +44,14 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}.")
-    shapes, size = parse_open_shapes(options.input_shapes)
-    options.input_shapes = shapes
     return {
         "on": options.on,
         "against": options.against,
         "seeds": options.seeds,
         "tolerance": dict(map(_parse_tolerance, options.tolerance)),
         "budget": parse_seconds(options.budget, "--budget"),
-        "open_sizes": size,
         "resume": options.resume,
-    } | run_options(options)
+    } | open_run_options(options)
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
@@ -93,7 +80,6 @@ def _list_engines() -> str:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.diff import diff
     from sliceport.diffing.difference import Tolerance
-    from sliceport.diffing.probe import is_results
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
@@ -102,17 +88,18 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     arguments = dict(options)
     page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
     tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
-    next_probe = None
-    if is_results(arguments["against"]):
+    reading = None
+    if str(arguments["against"]).endswith(".json"):
         reading = _read_results(model, arguments, tolerances)
-        report, next_probe = reading.report, reading.write_next if reading.next_state is not None else None
+        report = reading.report
     else:
         report = diff(model, **arguments, tolerance=tolerances)
-    is_saved = output is not None and (report.part is not None or next_probe is not None)
-    if output is not None and next_probe is not None:
-        report = replace(report, notes=(*report.notes, next_probe(output, overwrite=overwrite).text))
-    elif output is not None and is_saved:
+    if output is not None and reading is not None and reading.next_round is not None:
+        report = replace(report, notes=(*report.notes, reading.next_round.write(output, overwrite=overwrite).text))
+    elif output is not None and report.part is not None:
         save(report, output, overwrite=overwrite)
+    else:
+        output = None
     files = {}
     models = [str(name) for name in (model, arguments.get("other")) if name is not None]
     if page_file is not None:
@@ -125,7 +112,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=report.to_json,
         text=lambda _, columns: diff_text(report, columns),
         list_findings=lambda: _list_findings(report),
-        output=output if output is not None and is_saved else None,
+        output=output,
         files=files,
     )
 
@@ -138,9 +125,11 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     """
     from sliceport.diffing.probe_results import read_results
 
+    flags = {"other": "second model", "open_sizes": "--input-shapes"}
     for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume"):
         if options.get(name):
-            raise UsageError(f"--against {options['against']} are results of a probe, which take no {_FLAGS[name]}.")
+            flag = flags.get(name, f"--{name.replace('_', '-')}")
+            raise UsageError(f"--against {options['against']} are results of a probe, which take no {flag}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 
 

@@ -45,22 +45,6 @@ def add_input_shapes(command: argparse.ArgumentParser, help_: str = _SHAPES_HELP
     command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=help_)
 
 
-def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None]:
-    """Return the shapes without the word `auto`, and the size for all open axes: a number, `primes`, or None.
-
-    Raises:
-        UsageError: The word has a value that is not a number.
-    """
-    auto_words = [text for text in texts if text == "auto" or text.startswith("auto=")]
-    shapes = [text for text in texts if text not in auto_words]
-    if not auto_words:
-        return shapes, None
-    value = auto_words[-1].partition("=")[2] or "primes"
-    if value != "primes" and not (value.isdecimal() and len(value) <= _MAX_DIGITS):
-        raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
-    return shapes, value if value == "primes" else int(value)
-
-
 def add_inputs(command: argparse.ArgumentParser, shapes_help: str = _SHAPES_HELP) -> None:
     """Add --input-shapes, --seed and --input, which `run_options` reads."""
     add_input_shapes(command, shapes_help)
@@ -72,6 +56,11 @@ def add_inputs(command: argparse.ArgumentParser, shapes_help: str = _SHAPES_HELP
         metavar="NAME=FILE.npy",
         help="an array to run on instead of random data; several may follow one another",
     )
+
+
+def add_open_inputs(command: argparse.ArgumentParser) -> None:
+    """Add the options of `add_inputs`, where the word `auto` chooses shapes, too; `open_run_options` reads them."""
+    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
@@ -117,6 +106,23 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
         "inputs": parse_inputs(options.input),
         "seed": read_seed(options.seed),
     }
+
+
+def open_run_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of the options of `add_open_inputs` as `run_options` does, with `open_sizes`; see `diff`.
+
+    Raises:
+        UsageError: A value is malformed.
+    """
+    auto_words = [text for text in options.input_shapes if text == "auto" or text.startswith("auto=")]
+    shapes = [text for text in options.input_shapes if text not in auto_words]
+    size: int | str | None = None
+    if auto_words:
+        text = auto_words[-1].partition("=")[2] or "primes"
+        if text != "primes" and not (text.isdecimal() and len(text) <= _MAX_DIGITS):
+            raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
+        size = text if text == "primes" else int(text)
+    return run_options(argparse.Namespace(**vars(options) | {"input_shapes": shapes})) | {"open_sizes": size}
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:

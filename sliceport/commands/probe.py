@@ -7,21 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, parse_open_shapes, run_options
+from sliceport.commands.options import add_open_inputs, open_run_options
 from sliceport.commands.outcome import Options, Outcome
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--against", metavar="ENGINE", help="the engine of what is expected; see diff --help")
-    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
+    add_open_inputs(command)
     help_ = "replace all names, or names and weights; weights are random then, of like distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    options.input_shapes, size = parse_open_shapes(options.input_shapes)
-    chosen = {"against": options.against, "open_sizes": size, "anonymise": options.anonymise}
-    return chosen | run_options(options)
+    return open_run_options(options) | {"against": options.against, "anonymise": options.anonymise}
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:

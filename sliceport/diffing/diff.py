@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.arguments import read_inputs, read_seed
 from sliceport.diffing.case import Case
 from sliceport.diffing.difference import (
     Failure,
@@ -26,7 +26,7 @@ from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.setup import choose_open_shapes, match_names, open_graph, read_engines
+from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.engine import NamesCause
 from sliceport.engines.registry import model_engines
@@ -86,11 +86,9 @@ def diff(
     first = open_graph(model)
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
-    shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
-    if recorded is None:
-        shapes |= choose_open_shapes(model, shapes, open_sizes)
+    shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
     kept_runs = None if resume is None else open_kept_runs(resume)
     # `sides` are `on` and `against`. For one model, `against` is right; of two models, the first one is, on `on`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -164,6 +164,25 @@ class Graph(ModelToRun, Protocol):
         """
         ...
 
+    def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
+        """Write models that were cut from this one for a probe, and return the names of their files.
+
+        Files of weights end in `.bin`. Models share them if the format can.
+        """
+        ...
+
+    def anonymised(self, mode: str, seed: int, /) -> Graph:
+        """Return the same graph with other names.
+
+        Args:
+            mode: `names`; or `weights` to replace the weights by random ones of like distribution, too.
+            seed: For the random weights.
+
+        Raises:
+            UsageError: Models of this format cannot be anonymised.
+        """
+        ...
+
 
 @runtime_checkable
 class Diffable(Protocol):
@@ -201,6 +220,21 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
     """Return the values that nodes read from outside: no node of `numbers` writes them."""
     nodes = [graph.nodes[i] for i in numbers]
     return {name for node in nodes for name in node.reads} - {name for node in nodes for name in node.writes}
+
+
+def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
+    """Return the values that nodes write, and that are outputs or that the other nodes of a path read."""
+    needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
+    return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
+
+
+def find_neighbours(graph: Graph, number: int, steps: int) -> set[int]:
+    """Return a node with the nodes that are at most a number of steps before it."""
+    producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
+    nodes = {number}
+    for _ in range(steps):
+        nodes |= {producers[name] for name in find_boundary(graph, nodes) if name in producers}
+    return nodes
 
 
 def find_static_values(graph: Graph) -> set[str]:

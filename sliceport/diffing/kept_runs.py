@@ -27,12 +27,7 @@ class KeptRuns:
 
     def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
         """Return the path of the file for a run; the file may not exist."""
-        key = __version__, engine, model.inputs, model.outputs, model.data_version
-        digest = hashlib.blake2b(repr(key).encode(), digest_size=16)
-        arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
-        for part in (model.data, model.weights, *arrays):
-            digest.update(hashlib.blake2b(part).digest())
-        return self.folder / f"{digest.hexdigest()}.npz"
+        return self.folder / f"{digest_run(f'{__version__} {engine} {model.data_version}', model, inputs)}.npz"
 
     def read(self, path: Path) -> Mapping[str, Value] | Failure | None:
         """Return the result of a run; None if it is not kept, or its file is damaged."""
@@ -82,6 +77,15 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
     except OSError as error:
         raise UsageError(f"folder '{os.fspath(folder)}' cannot be made ({error.strerror}).") from None
     return KeptRuns(Path(folder))
+
+
+def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
+    """Return a hash of a text, the content of a model without external data files, and inputs."""
+    digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
+    arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
+    for part in (model.data, model.weights, *arrays):
+        digest.update(hashlib.blake2b(part).digest())
+    return digest.hexdigest()
 
 
 def _dtype_of(name: str) -> np.dtype[Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sliceport.diffing.case import Case, make_case
 from sliceport.diffing.difference import Failure
-from sliceport.diffing.graph import Graph, find_ancestors
+from sliceport.diffing.graph import Graph, find_ancestors, find_frontier, find_neighbours
 from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,45 +19,46 @@ if TYPE_CHECKING:
 
 WAYS = 16
 """The number of parts that a round cuts the open range into."""
-VERSION = 1
-_DEPTHS = (1, 2, 3, 4, 6, 8, 12)
-"""Numbers of steps back from the last node, to find the nodes that it takes together."""
+_VERSION = 1
+_DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
+"""Numbers of steps back from the last node, to find the nodes that a fusion takes together."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A model to be cut.
+    """A model to be cut, of nodes on the path.
 
     Attributes:
-        kind: `prefix`, the nodes from `start` up to `size`; `around`, the last of these nodes with those that are at
-            most `start` steps before it; or `spread`, the same with all values as outputs.
-        start: See `kind`.
-        size: The number of nodes up to the last one.
-        outputs: Its outputs, each as a node, counted on the path, and an output of that node.
+        kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and those that are
+            at most `depth` steps before it; `spread` for the same, with all their values as outputs.
+        size: The number of nodes on the path up to the last one.
+        start: The place of the first node of a prefix.
+        depth: See `kind`.
+        outputs: The outputs, as places in `Path.values`.
     """
 
     kind: Literal["prefix", "around", "spread"]
-    start: int
     size: int
-    outputs: tuple[tuple[int, int], ...] = ()
+    start: int = 0
+    depth: int = 0
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a search, which results bring back. Nodes are counted on the path to the outputs of the model.
+    """The state of a search, which results bring back. It names nodes by their places on the path.
 
     Attributes:
         model: The digest of the model.
         inputs: The digest of its inputs.
         shapes: Sizes of inputs that the model leaves open.
         seed: For the random inputs.
-        attempt: See `ModelToRun.make_inputs`.
         reference: The engine that computes the expected values.
         anonymise: `names` or `weights` if these are replaced.
         round: The number of this round, from 1.
         low: The model is right up to this node.
         high: The model fails up to this node.
-        front: The first node of cuts; nodes in front of it are not run, but their right values are inputs.
+        front: The first node of cuts. The right values of earlier nodes are inputs.
         is_last: Whether only nodes around the last one are run.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
@@ -69,7 +69,6 @@ class State:
     inputs: str
     shapes: Mapping[str, tuple[int, ...]]
     seed: int
-    attempt: int
     reference: str
     anonymise: str = ""
     round: int = 1
@@ -79,115 +78,77 @@ class State:
     is_last: bool = False
     failure: Failure | None = None
     cuts: Mapping[str, Cut]
-    version: int = VERSION
-
-    def to_json(self) -> str:
-        """Return the state as one line of JSON."""
-        return json.dumps(asdict(self))
+    version: int = _VERSION
 
     @classmethod
     def from_json(cls, data: Any) -> State:
         """Return the state in results.
 
         Raises:
-            UsageError: The results are damaged, or of another version of sliceport.
+            UsageError: The state is damaged, or of another version of sliceport.
         """
-        if not isinstance(data, dict) or data.get("version") != VERSION:
-            raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
-        try:
+        with refuse_damage("their state"):
+            if data["version"] != _VERSION:
+                raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
             failure = data["failure"] and Failure(**data["failure"])
-            cuts = {
-                str(name): Cut(**cut | {"outputs": tuple((int(i), int(j)) for i, j in cut["outputs"])})
-                for name, cut in data["cuts"].items()
-            }
-            shapes = {str(name): tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
+            cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
+            shapes = {name: tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
             return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes})
-        except (TypeError, ValueError, KeyError, AttributeError):
-            raise UsageError("the results are damaged: their state cannot be read.") from None
-
-    def advance(self, **changes: Any) -> State:
-        """Return the state of the next round, without cuts."""
-        return replace(self, round=self.round + 1, cuts={}, **changes)
 
 
-def digest(*parts: bytes) -> str:
-    """Return the digest of parts, in 32 hexadecimal digits."""
-    return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()[:32]
-
-
-def digest_inputs(inputs: Mapping[str, Array]) -> str:
-    """Return the digest of inputs."""
-    arrays = (inputs[name] for name in sorted(inputs))
-    return digest(*(part for each in arrays for part in (repr((each.dtype.name, each.shape)).encode(), each.tobytes())))
-
-
-def is_results(file: str | None) -> bool:
-    """Whether the text of `--against` names a file of results."""
-    return file is not None and file.endswith(".json")
+@contextmanager
+def refuse_damage(part: str) -> Iterator[None]:
+    """Raise a UsageError about a part of results for the errors that malformed JSON values cause."""
+    try:
+        yield
+    except UsageError:  # which is a ValueError
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise UsageError(f"the results are damaged: {part} cannot be read.") from None
 
 
 class Path:
-    """The nodes that the outputs of a model are computed from, each after those that it reads from."""
+    """The nodes that the outputs of a model are computed from, each after those that it reads from.
+
+    Attributes:
+        graph: The model.
+        numbers: The numbers of the nodes in the graph.
+        values: The names of the values that the nodes write.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.numbers = find_ancestors(graph, graph.outputs)
-        self._places = {
-            name: (place, i)
-            for place, number in enumerate(self.numbers)
-            for i, name in enumerate(graph.nodes[number].writes)
-        }
+        self.values = [name for number in self.numbers for name in graph.nodes[number].writes]
 
     def plan(self, state: State) -> Iterator[Cut]:
         """Yield the cuts of a round; the first one that fails ends the open range."""
         low, high = state.low, state.high
         if state.is_last:
-            for depth in (0, *_DEPTHS):
-                yield Cut("around", depth, high)
-                yield Cut("spread", depth, high)
-            yield Cut("prefix", state.front, high)
+            for depth in _DEPTHS:
+                yield Cut("around", high, depth=depth)
+                yield Cut("spread", high, depth=depth)
+            yield Cut("prefix", high, state.front)
             return
-        step = max(high - low, WAYS)
-        sizes = sorted({low + -(-step * i // WAYS) for i in range(1, WAYS + 1)} & set(range(low + 1, high + 1)))
-        yield from (Cut("prefix", state.front, size) for size in sizes)
-        if high - low <= WAYS:
-            yield from (Cut("around", 0, size) for size in sizes)
+        length = max(high - low, WAYS)
+        sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
+        yield from (Cut("prefix", size, state.front) for size in sizes)
+        if high - low <= WAYS:  # each node has a prefix, so that the node itself can be named, too
+            yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
         """Return the numbers of the nodes of a cut in the graph."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
-        nodes, front = {cut.size - 1}, {cut.size - 1}
-        for _ in range(cut.start):
-            reads = (name for place in front for name in self.graph.nodes[self.numbers[place]].reads)
-            front = {self._places[name][0] for name in reads if name in self._places} - nodes
-            nodes |= front
-        return [self.numbers[place] for place in sorted(nodes)]
+        return sorted(find_neighbours(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
         """Return the values that a cut has as outputs, before those that cannot be compared are left out."""
-        numbers = self.nodes_of(cut)
-        inside = set(numbers)
-        read = {name for number in self.numbers if number not in inside for name in self.graph.nodes[number].reads}
-        read.update(self.graph.outputs)
-        written = [name for number in numbers for name in self.graph.nodes[number].writes]
-        return [name for name in written if name in read or cut.kind == "spread"]
-
-    def places_of(self, names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-        """Return the places of values on the path; see `Cut`."""
-        return tuple(self._places[name] for name in names)
-
-    def names_of(self, cut: Cut) -> list[str]:
-        """Return the names of the outputs of a cut.
-
-        Raises:
-            UsageError: The results are damaged.
-        """
-        try:
-            return [self.graph.nodes[self.numbers[place]].writes[i] for place, i in cut.outputs]
-        except IndexError:
-            raise UsageError("the results are damaged: they name nodes that the model does not have.") from None
+        nodes = self.nodes_of(cut)
+        if cut.kind == "spread":
+            return [name for number in nodes for name in self.graph.nodes[number].writes]
+        return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
         """Return a cut on right values; None if one of the values that it reads is missing."""
-        return make_case(self.graph, self.nodes_of(cut), self.names_of(cut), values)
+        return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

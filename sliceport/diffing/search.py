@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
-from sliceport.diffing.graph import Graph, find_ancestors, find_boundary
+from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ class Search:
     def _test(self, numbers: Sequence[int], given: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Return whether a part of the model fails like the model; if so, it becomes the best case."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
-        case = make_case(self._graph, numbers, self._frontier(numbers) if outputs is None else outputs, given)
+        frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
+        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, given)
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
@@ -205,13 +206,6 @@ class Search:
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, computed by the good side; None if that fails."""
         return compute(self._graph, self._good, case.given, find_boundary(self._graph, numbers))
-
-    def _frontier(self, numbers: Collection[int]) -> list[str]:
-        """Return the values that some nodes write and that other nodes on the path read or the model returns."""
-        inside = set(numbers)
-        read = {name for i in self._path if i not in inside for name in self._graph.nodes[i].reads}
-        read.update(self._targets)
-        return [name for i in sorted(inside) for name in self._graph.nodes[i].writes if name in read]
 
 
 def search_each(

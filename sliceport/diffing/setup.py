@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from sliceport.arguments import read_input_shapes
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.errors import UsageError
@@ -11,21 +13,30 @@ from sliceport.formats import DeclaresShapes, InputShapes, format_of
 from sliceport.open_shapes import choose_sizes
 from sliceport.wording import example_shapes, spell
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 """The engine that computes expected outputs by the format of the model."""
 
 
-def choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -> dict[str, tuple[int, ...]]:
-    """Return shapes for the inputs with open shapes that are not in `given`.
+def read_shapes(
+    model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arrays, those from the caller, and chosen ones for the other inputs with open shapes.
 
     Args:
         model: The model.
-        given: Shapes from the caller, by input.
-        size: The size of all open axes, `primes` for distinct ones, or None to choose none.
+        arrays: Arrays for inputs.
+        input_shapes: Shapes from the caller, by input.
+        open_sizes: The size of all open axes, `primes` for distinct ones, or None to choose none.
 
     Raises:
-        UsageError: A shape is missing.
+        UsageError: A shape is malformed or missing.
     """
+    given = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     format_ = format_of(model)
     declared = format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
     open_shapes = {
@@ -33,12 +44,12 @@ def choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -
         for name, shape in declared.items()
         if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
     }
-    if isinstance(size, int):
-        return {
-            name: tuple(dim if isinstance(dim, int) else size for dim in shape or ())
+    if isinstance(open_sizes, int):
+        return given | {
+            name: tuple(dim if isinstance(dim, int) else open_sizes for dim in shape or ())
             for name, shape in open_shapes.items()
         }
-    chosen = choose_sizes(declared, given) if size is not None else {}
+    chosen = choose_sizes(declared, given) if open_sizes is not None else {}
     missing = {name: shape for name, shape in open_shapes.items() if name not in chosen}
     if missing:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
@@ -46,7 +57,7 @@ def choose_open_shapes(model: Any, given: InputShapes, size: int | str | None) -
             f"{', '.join(map(repr, missing))} leave{'s' * (len(missing) == 1)} sizes open: give {auto}, which chooses "
             f"them, or {example_shapes(missing)} (an example)."
         )
-    return chosen
+    return given | chosen
 
 
 def open_graph(model: Any) -> Graph:

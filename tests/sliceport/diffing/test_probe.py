@@ -100,9 +100,9 @@ def search(model: Path, folder: Path, **options: Any) -> tuple[Reading, int]:
     probe(model, folder / "1", **options)
     for count in range(1, 20):
         reading = read_results(model, run_here(folder / str(count)))
-        if reading.next_state is None:
+        if reading.next_round is None:
             return reading, count
-        reading.write_next(folder / str(count + 1))
+        reading.next_round.write(folder / str(count + 1))
     raise AssertionError("the search does not end")
 
 
@@ -277,9 +277,9 @@ def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypat
     file = damage(run_here(tmp_path / "1"), lambda data: [data["cuts"].pop(f"{i:02}.onnx") for i in range(5, 12)])
     reading = read_results(model, file)
     assert "7 models of this probe did not run" in reading.report.sentences
-    assert reading.next_state is not None
-    assert reading.next_state.low <= 12 < reading.next_state.high
-    reading.write_next(tmp_path / "2")
+    assert reading.next_round is not None
+    assert reading.next_round.state.low <= 12 < reading.next_round.state.high
+    reading.next_round.write(tmp_path / "2")
     reading = read_results(model, run_here(tmp_path / "2"))
     part = reading.report.part
     assert part is not None
@@ -316,7 +316,8 @@ def test_anonymous_probe_holds_no_names(
     assert [node.op_type for node in written.graph.node] == [node.op_type for node in proto.graph.node]
     monkeypatch.setenv("LIE", f"always {written.graph.node[12].name}")
     reading = read_results(model, run_here(tmp_path / "1"))
-    reading.write_next(tmp_path / "2")
+    assert reading.next_round is not None
+    reading.next_round.write(tmp_path / "2")
     reading = read_results(model, run_here(tmp_path / "2"))
     part = reading.report.part
     assert part is not None
@@ -345,7 +346,8 @@ def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, mon
     whole = 40 * 64 * 64 * 4
     assert whole <= first.byte_counts["weights"] <= 1.1 * whole
     reading = read_results(model, run_here(tmp_path / "1"))
-    second = reading.write_next(tmp_path / "2")
+    assert reading.next_round is not None
+    second = reading.next_round.write(tmp_path / "2")
     assert second.byte_counts["weights"] <= whole / 2
     assert sum(second.byte_counts.values()) < sum(first.byte_counts.values())
     assert sum(file.stat().st_size for file in (tmp_path / "2").glob("*.bin")) == second.byte_counts["weights"]

@@ -184,11 +184,7 @@ def test_garbage_on_the_pipe_ends_the_host_and_is_no_wrong_answer(opened: Device
 
 
 def test_requests_that_make_no_sense_are_answered_with_an_error(directml: device.Device) -> None:
-    for request in (
-        {"do": "dance"},
-        {"do": "run"},
-        {"do": "create", "operator": {"size": 8, "pointers": [], "desc": 0}},
-    ):
+    for request in ({"do": "dance"}, {"do": "run"}):
         with pytest.raises(CallFailed, match="request failed with 0x80070057"):
             directml._ask(request)
     works(directml)
