@@ -106,7 +106,7 @@ windows_host.main()
 """The host program, with onnxruntime's CPU provider in the place of that for DirectML."""
 
 
-def test_weights_reach_the_provider_through_the_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_weights_are_read_from_the_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     weights = np.arange(2**18, dtype=np.float32)
     (tmp_path / "w.bin").write_bytes(bytes(8) + weights.tobytes())
     model = parse("(float[n] x) => (float[n] y) { [sum] y = Add (x, w) }")
