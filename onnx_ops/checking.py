@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.facts import NO_FACTS
@@ -133,24 +134,32 @@ class _Checker:
         """Find the defects of a node; `scope` has the names of the nodes and attributes around it."""
         if is_slicing(node):
             yield from self._check_slicing(node)
-        elif is_standard(node, "Reshape") and len(node.inputs) > 1:
-            data, shape = node.inputs[:2]
-            if data is None or shape is None:
-                return
+        elif is_operator(node, *_CHECKED_OPERATORS):
+            with suppress(InvalidSlice, DynamicSlice):  # an attribute of a wrong type, which `check` does not report
+                yield from self._check_other(scope, node)
+
+    def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
+        """Find the defects of a node that does not slice, of one of `_CHECKED_OPERATORS`.
+
+        Raises:
+            InvalidSlice, DynamicSlice: An attribute is not valid or not known.
+        """
+        inputs = [value for value in node.inputs if value is not None]
+        if node.op_type == "Reshape" and len(inputs) > 1:
+            data, shape = inputs
             entries = reshape_entries(shape, self._find_constant_elements)
             yield from _add_reports(reshape_defects(node, entries))
             if not scope and not read_int(node, "allowzero", 0):  # a branch may not run at that size
                 yield from self._check_reshape(data, entries)
-        elif is_standard(node, "MatMul"):
-            inputs = [value for value in node.inputs if value is not None]
+        elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
-        elif is_standard(node, "ConstantOfShape") and node.inputs[0] is not None:
-            elements = read_elements(node.inputs[0], MAX_AXES)
-            elements = self._find_constant_elements(node.inputs[0]) if elements is None else elements
+        elif node.op_type == "ConstantOfShape":
+            elements = read_elements(inputs[0], MAX_AXES)
+            elements = self._find_constant_elements(inputs[0]) if elements is None else elements
             yield from _add_reports(constant_of_shape_defects(elements))
-        elif is_standard(node, "Einsum"):
+        elif node.op_type == "Einsum":
             yield from _add_reports(einsum_defects(node))
-        elif is_standard(node, "ConvTranspose"):
+        elif node.op_type == "ConvTranspose":
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:

@@ -140,6 +140,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         check_tensor(tensor, owner, findings)
     for sparse in graph.sparse_initializer:
         check_sparse(sparse, owner, findings)
+        findings.sparse_initializer = sparse.values.name
     inputs = [value.name for value in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     for kind, names in (("input", inputs), ("initializer", initializers)):

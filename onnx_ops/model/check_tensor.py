@@ -41,6 +41,7 @@ class Findings:
         data_files: The external data files, as the model names them.
         has_functions: Whether it has functions that must be inlined to be read.
         has_negative_sizes: Whether the declared shape of a value has a size below 0.
+        sparse_initializer: The name of an initializer of any graph that is sparse, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
 
@@ -48,6 +49,7 @@ class Findings:
     data_files: set[str] = field(default_factory=set)
     has_functions: bool = False
     has_negative_sizes: bool = False
+    sparse_initializer: str = ""
     is_plain: bool = True
 
     @property

@@ -12,6 +12,7 @@ from onnx_ops.model.nodes import (
     MAX_AXES,
     SLICE_INPUTS_OPSET,
     is_operator,
+    is_standard,
     is_strided_slice,
     read_elements,
     read_int,
@@ -347,7 +348,7 @@ def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
-        if is_operator(reader, *_ELEMENT_WISE):
+        if is_standard(reader, *_ELEMENT_WISE):  # of any number of operands, as Clip and Max
             return True
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False

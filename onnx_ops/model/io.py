@@ -76,8 +76,8 @@ def clone_sorted(model: ir.Model) -> ir.Model:
 
 def _to_ir(checked: CheckedModel) -> ir.Model:
     proto, findings = checked.proto, checked.findings
-    if proto.graph.sparse_initializer:
-        name = proto.graph.sparse_initializer[0].values.name
+    if findings.sparse_initializer:
+        name = findings.sparse_initializer
         raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
     try:
         model = ir.serde.deserialize_model(proto)

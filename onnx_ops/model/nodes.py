@@ -207,7 +207,7 @@ def read_string(node: NodeView, name: str) -> str:
     """Return the text of an attribute; an empty one if it is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type.
+        InvalidSlice: The attribute has another type, or is not UTF-8.
         DynamicSlice: The attribute refers to an attribute of the function that the node is in.
     """
     attribute = _get_attribute(node, name)
@@ -215,7 +215,10 @@ def read_string(node: NodeView, name: str) -> str:
         return ""
     if attribute.type != STRING:
         raise InvalidSlice(f"attribute {name} must be a text")
-    return attribute.as_string()
+    try:
+        return attribute.as_string()
+    except (UnicodeDecodeError, TypeError):  # of a ModelProto and of onnx-ir
+        raise InvalidSlice(f"attribute {name} must be UTF-8") from None
 
 
 def _get_attribute(node: NodeView, name: str) -> AttributeView | None:

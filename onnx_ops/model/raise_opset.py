@@ -11,7 +11,7 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import is_standard, node_name, read_elements, read_int, read_string
 from onnx_ops.model.walk import graphs_in, model_nodes
-from sliceport.errors import ModelError
+from sliceport.errors import InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.wording import shorten
@@ -39,8 +39,11 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
     opset = standard_opset(model.opset_imports)
-    with defaults_aside(model):
-        changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+    try:
+        with defaults_aside(model):
+            changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+    except (InvalidSlice, TypeError) as error:
+        raise ModelError(f"a node has an attribute of a wrong type ({error}).") from None
     if changed is not None:
         name = f"{changed.op_type} {node_name(changed)!r}"
         raise ModelError(

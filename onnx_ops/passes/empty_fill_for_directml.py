@@ -19,7 +19,7 @@ class EmptyFillForDirectMLPass(NodePass):
     Given: p = ConstantOfShape([0]); y = Concat(p, x[4], axis=0)
     Result: y = Concat([], x, axis=0)
 
-    Not found: a shape that is not known.
+    Not found: a shape that is not known. Reported and not fixed: a value that the call of a function sets.
     """
 
     op_types = ("ConstantOfShape",)
@@ -36,6 +36,9 @@ class EmptyFillForDirectMLPass(NodePass):
         if not defects or elements is None:
             return
         value = node.attributes.get("value")
+        if value is not None and (value.is_ref() or value.type != ir.AttributeType.TENSOR):
+            self.report_change(node, None, defects)
+            return
         dtype = ir.DataType.FLOAT if value is None else value.as_tensor().dtype
         self.replace_node(node, [build_empty([int(size) for size in elements.flat], dtype)])
         self.report_change(node, "Constant", defects)

@@ -13,11 +13,12 @@ from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import SLICING, constant, is_standard
+from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
+from sliceport.errors import InvalidSlice
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
@@ -154,7 +155,7 @@ def _is_not_float(element: ir.DataType) -> bool:
 def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
     for node in nodes:
-        if is_standard(node, "NonZero") and not _facts_of(node.inputs[0], facts).dims:
+        if is_operator(node, "NonZero") and not _facts_of(node.inputs[0], facts).dims:
             yield node
 
 
@@ -182,7 +183,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
-        if not is_standard(node, *_BY_ONNXSCRIPT):
+        if not is_standard(node, *_BY_ONNXSCRIPT) or not node.inputs:
             continue
         data = node.inputs[0]
         dims, output_dims = _facts_of(data, facts).dims, _facts_of(node.outputs[0], facts).dims
@@ -213,8 +214,10 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
     """Return whether a Flatten equals a Reshape whose two sizes are not 0, and at most one of them is unknown."""
     if dims is None or 0 in dims:  # a Reshape copies the input's size for 0, and infers none for -1 beside it
         return False
-    attribute = node.attributes.get("axis")
-    axis = 1 if attribute is None else attribute.as_int()
+    try:
+        axis = read_int(node, "axis", 1)
+    except InvalidSlice:
+        return False
     # A Flatten joins the axes in front of `axis`, and those from it on, to one axis each.
     return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
 

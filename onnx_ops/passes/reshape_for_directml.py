@@ -10,10 +10,12 @@ from onnx_ops.model.conditions import reshape_defects, reshape_entries
 from onnx_ops.model.nodes import read_int
 from onnx_ops.model.views import Array
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant
+from onnx_ops.passes.builders import build_constant, build_gather
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
 
+_SHAPE_RANGE_OPSET = 15
+"""The first operator set whose Shape has a start and an end. Reshape has allowzero from 14 on."""
 Entry = ir.Value | int
 """One entry of a shape that is written out, or a value that holds entries."""
 
@@ -38,7 +40,7 @@ class ReshapeForDirectMLPass(NodePass):
     op_types = ("Reshape",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
@@ -51,14 +53,14 @@ class ReshapeForDirectMLPass(NodePass):
             node.attributes.pop("allowzero")
             self.report_change(node, "Reshape without allowzero", defects)
             return
-        self._replace_minus_one(node, data, entries)
+        self._replace_minus_one(node, data, entries, opset)
         self.report_change(node, "Reshape without -1", defects)
 
     def _constant(self, value: ir.Value) -> Array | None:
         facts = self.value_info.constants.get(value)
         return None if facts is None else facts.data
 
-    def _replace_minus_one(self, node: ir.Node, data: ir.Value, entries: Sequence[Entry]) -> None:
+    def _replace_minus_one(self, node: ir.Node, data: ir.Value, entries: Sequence[Entry], opset: int) -> None:
         """Replace a Reshape by one whose shape is a Concat of the entries, with the size itself in place of the -1."""
         index = entries.index(-1)
         nodes: list[ir.Node] = []
@@ -68,7 +70,7 @@ class ReshapeForDirectMLPass(NodePass):
                 nodes.append(build_constant([entry]))
             operands.append(nodes[-1].outputs[0] if isinstance(entry, int) else entry)
         others = operands[:index] + operands[index + 1 :]
-        size_nodes = self._build_known_size(node, data, entries[:index]) or _build_missing_size(data, others)
+        size_nodes = self._build_known_size(node, data, entries[:index], opset) or _build_missing_size(data, others)
         operands[index] = size_nodes[-1].outputs[0]
         nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
         nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
@@ -76,8 +78,8 @@ class ReshapeForDirectMLPass(NodePass):
             mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
 
-    def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry]) -> list[ir.Node]:
-        """Return a node that computes the size after `before`; an empty list if neither size nor symbol is known."""
+    def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
+        """Return nodes that compute the size after `before`; an empty list if neither size nor symbol is known."""
         # A value may hold several entries.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]
         if None in counts:
@@ -91,7 +93,10 @@ class ReshapeForDirectMLPass(NodePass):
         # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
         for data_axis, dim in enumerate(data.shape or ()):
             if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
-                return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
+                if opset >= _SHAPE_RANGE_OPSET:
+                    return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
+                shape = ir.node("Shape", [data])
+                return [shape, *build_gather(shape.outputs[0], 0, [data_axis])]
         return []
 
 

@@ -219,7 +219,9 @@ class OnnxGraph:
         if name in self._constant_nodes:
             attribute = self._constant_nodes[name].attribute[0]
             value = onnx.helper.get_attribute_value(attribute)
-            return onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.array(value)
+            if attribute.name == "value":
+                return onnx.numpy_helper.to_array(value)
+            return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:

@@ -103,7 +103,7 @@ class _Data:
         self._rows.append(("new" not in changes, VERDICTS.index(row["verdict"]), row["model"], _json(table_row)))
         if not self._details:
             self._starts.append(number)
-        self._details.append(_json(_detail(row)))
+        self._details.append(_json(_build_detail(row)))
         self._size += len(self._details[-1])
         if self._size >= _CHUNK:
             self._close_chunk()
@@ -138,7 +138,7 @@ class _Data:
         self._size = 0
 
 
-def _detail(row: Row) -> dict[str, Any]:
+def _build_detail(row: Row) -> dict[str, Any]:
     """Return the details below a row. Numbers of models are text: a browser would round those beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")

@@ -97,7 +97,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         outcome = _describe_failure(job, error)
         if not identity.key or isinstance(error, supervisor.ChildLost):
             return _report_unstored(job, task, identity, folder, outcome)
-        return _store(job, task, identity, folder, outcome)
+        return _store_result(job, task, identity, folder, outcome)
 
 
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
@@ -176,7 +176,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     if not identity.is_current():
         changed = {"verdict": "error", "message": "it was changed while it was read."}
         return _report_unstored(job, task, replace(identity, key=""), folder, changed)
-    return _store(job, task, identity, folder, outcome)
+    return _store_result(job, task, identity, folder, outcome)
 
 
 _CAUSED_BY_MODEL = frozenset(
@@ -251,7 +251,7 @@ def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool 
     return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
 
 
-def _store(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
+def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
     """Store an outcome, with the files that the command wrote, as the result of a model."""
     store, key = open_store(job.root), identity.key
     outputs = f"outputs/{key[:2]}/{key}"

@@ -114,7 +114,7 @@ class Run:
         Raises:
             UsageError: A result cannot be read.
         """
-        rows = (self._row(model, self.entries[model]) for model in sorted(self.entries))
+        rows = (self._build_row(model, self.entries[model]) for model in sorted(self.entries))
         yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
@@ -136,7 +136,7 @@ class Run:
         count = counts.pop()
         return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
-    def _row(self, model: str, entry: str | Row) -> Row:
+    def _build_row(self, model: str, entry: str | Row) -> Row:
         if not isinstance(entry, str):
             return entry
         result = read_result(self.store, entry)

@@ -73,7 +73,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     for action in parser._actions:
         if action.dest == "input_shapes":
             action.help = f"{action.help}; '{AUTO}' chooses the missing sizes"
-    parser.set_defaults(run=lambda options: _run(options, command))
+    parser.set_defaults(run=lambda options: _run_command(options, command))
 
 
 def _add_page(command: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def _add_report(command: Parser) -> None:
     command.set_defaults(run=_report)
 
 
-def _run(options: argparse.Namespace, command: Command) -> int:
+def _run_command(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
     read_pages(options)

@@ -140,6 +140,15 @@ class Image:
         return start
 
 
+def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
+    """Return the memory of an image's `data`, after replacing the offsets at `pointers` in it by addresses."""
+    memory = (ctypes.c_char * len(data)).from_buffer(data)
+    base = ctypes.addressof(memory)
+    for position in pointers:
+        ctypes.c_uint64.from_address(base + position).value += base
+    return memory
+
+
 class NativeOperator:
     """An operator in C memory; pointers stay valid as long as this object lives.
 
@@ -150,11 +159,8 @@ class NativeOperator:
 
     def __init__(self, operator: Operator) -> None:
         image = Image(operator)
-        self._memory = (ctypes.c_char * len(image.data)).from_buffer(image.data)
-        base = ctypes.addressof(self._memory)
-        for position in image.pointers:
-            ctypes.c_uint64.from_address(base + position).value += base
-        self.desc = DML_OPERATOR_DESC.from_address(base + image.desc)
+        self._memory = relocate(image.data, image.pointers)
+        self.desc = DML_OPERATOR_DESC.from_address(ctypes.addressof(self._memory) + image.desc)
         self.struct = STRUCTS[operator.schema.struct].from_address(self.desc.Desc)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from sliceport.directml.abi import Image
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import decode, encode
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
+from sliceport.directml.device.profile import NodeRun, read_profile
 from sliceport.directml.emulator import FILL
+from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator
 from sliceport.errors import InvalidDescriptor
 
@@ -63,15 +66,6 @@ class FileRange:
 
 
 _Parts = Sequence[memoryview | FileRange]
-
-
-@dataclass(frozen=True)
-class NodeRun:
-    """A node that ran, and the execution provider that ran it."""
-
-    name: str
-    op_type: str
-    provider: str
 
 
 class Device:
@@ -144,7 +138,7 @@ class Device:
 
     def facts(self) -> dict[str, Any]:
         """Return adapter, DirectML feature level, data types and onnxruntime's version."""
-        return self._ask({"do": "facts"})[0]
+        return self._ask({"do": "facts", "levels": list(FeatureLevel)})[0]
 
     def create_operator(self, operator: Operator) -> int:
         """Call IDMLDevice::CreateOperator and return its HRESULT, 0 for success.
@@ -220,7 +214,7 @@ class Device:
             HostDied: The host program ended or did not answer in time.
             DeviceError: An input holds strings, or the weights cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback)[0]
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=True, trace=False)[0]
 
     def trace_onnx(
         self,
@@ -244,9 +238,13 @@ class Device:
         inputs: Mapping[str, npt.NDArray[Any]],
         outputs: Sequence[str],
         weights: Sequence[FileRange],
-        **options: bool,
+        *,
+        fallback: bool,
+        fusion: bool,
+        trace: bool,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
+        disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
         request = {
             "do": "onnx",
             "model_size": len(model),
@@ -256,15 +254,18 @@ class Device:
                 for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
-            **options,
+            "config": dict.fromkeys(disabled, "1"),
+            "trace": trace,
         }
         header, reply = self._ask(request, [model, *weights, *(data for *_, data in arrays.values())])
-        results, position = [], 0
+        position = header.get("profile_size", 0)
+        nodes = read_profile(reply[:position]) if trace else []
+        results = []
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
             position += output["size"]
             results.append(decode(output["element"], output["shape"], data))
-        return results, [NodeRun(**node) for node in header.get("nodes", ())]
+        return results, nodes
 
     def _ask(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
@@ -320,7 +321,7 @@ class Device:
             os.ftruncate(self._memory, 0)
         if "error" in header:
             failure = header["error"]
-            raise CallFailed(failure["call"], int(failure["hresult"], 16), failure["message"])
+            raise CallFailed(failure["call"], failure["hresult"], failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -355,7 +356,7 @@ def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str
         while written < len(part):
             written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
-    return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+    return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
 def _write(memory: int, parts: _Parts) -> None:

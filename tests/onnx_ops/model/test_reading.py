@@ -456,7 +456,13 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.Cap
     sparse.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2]))
     sparse.graph.node[0].op_type = "Add"
     sparse.graph.node[0].input.append("w")
+    in_body = onnx.ModelProto.FromString(plain.SerializeToString())
+    branch = parser.parse_graph("b () => (float[2] r) { r = Add(x, w) }")
+    branch.sparse_initializer.extend(sparse.graph.sparse_initializer)
+    in_body.graph.node.append(helper.make_node("If", ["c"], ["v"], then_branch=branch, else_branch=branch))
+    in_body.graph.input.append(helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []))
     for model, message in (
+        (in_body, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
         (trained, "it has training_info, which would be lost; remove it first."),
         (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
     ):

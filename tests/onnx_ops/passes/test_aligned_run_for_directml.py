@@ -31,6 +31,9 @@ REFUSED = {
     "p = Softmax(x)  q = Slice(p, four, five, one)  y = Sigmoid(q)": "a,b,c",
     "p = Relu(x)  a, q = Split<axis = 1>(p, halves)  y = Mul(q, k)": "a,b,c",
     "p = Relu(x)  q = Slice(p, four, eight, one)  r = Unsqueeze(q, one)  y = Exp(r)": "a,b,c,d",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Clip(q, k, k)": "a,b,c",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Pow(q, k)": "a,b,c",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Max(k, q)": "a,b,c",
     "p = Relu(x)  r = Squeeze(p)  q = Slice(r, four, eight)  y = Exp(q)": "a,b",
 }
 TAKEN = [

@@ -50,6 +50,8 @@ BODIES = {
     "transpose": (17, "a = Transpose<perm: ints = @p>(x)  y = Slice(a, z, o, z)", ([1, 2, 0], [2, 0, 1])),
     "reshape": (17, "n = Constant<value_ints=[4, 8, -1]>()  a = Reshape<allowzero: int = @p>(x, n)  y = Neg(a)",
         (1, 1)),
+    "empty fill": (17, "s = Constant<value_ints=[0, 6, 8]>()  c = ConstantOfShape<value: tensor = @p>(s)"
+        "  y = Concat<axis=0>(c, x)", ("float[1] {1.0}", "float[1] {2.0}")),
     "constant": (17, "c = Constant<value_int: int = @p>()  d = Unsqueeze(c, z)  y = Slice(x, d, two, o)", (0, 1)),
     "constant list": (17, "c = Constant<value_ints: ints = @p>()  a = Slice(x, z, c, o)  y = Slice(a, z, two, o)",
         ([3], [1])),
@@ -75,7 +77,7 @@ WAYS: dict[str, Callable[[ir.Model], object]] = {
 def model_of(name: str, *, is_default: bool = False, is_read: bool = True) -> onnx.ModelProto:
     """Build a model with two calls of a function, one without the attribute if it has a default."""
     opset, body, (first, second) = BODIES[name]
-    kind = "ints" if isinstance(first, list) else "int"
+    kind = "tensor" if isinstance(first, str) else "ints" if isinstance(first, list) else "int"
     declared = f"<p: {kind} = {second}>" if is_default else "<p>"
     calls = f"a0 = d.f<p={first}>(x)  a1 = d.f{'' if is_default else f'<p={second}>'}(x)"
     after = "y0 = Neg(a0)  y1 = Neg(a1)  s0 = Shape(y0)  s1 = Shape(y1)"

@@ -379,6 +379,15 @@ class TestReshapes:
         for size in ((0, 5, 16), (2, 0, 16), (2, 2, 16), (1, 2, 16)):
             same_on_cpu(before, after, data(size))
 
+    def test_size_of_an_axis_is_read_without_a_range_before_opset_15(self) -> None:
+        before = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 14]>
+            g (float[b, s] x) => (float[b, s] y) <int64[1] zero = {0}, int64[1] rest = {-1}>
+            { h = Shape(x) i = Gather(h, zero) t = Concat<axis = 0>(i, rest) y = Reshape<allowzero = 1>(x, t) }""")
+        after, done = hardened(before)
+        assert done == [("Reshape without -1", ["allowzero and a -1"])]
+        for size in ((0, 5), (2, 0), (2, 3)):
+            same_on_cpu(before, after, data(size))
+
     @pytest.mark.parametrize(("shape", "allowzero"), [("3, 4", 1), ("3, -1", 0), ("0, -1", 1)])
     def test_other_reshapes_are_left(self, shape: str, allowzero: int) -> None:
         proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>

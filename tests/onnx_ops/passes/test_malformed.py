@@ -12,9 +12,12 @@ import pytest
 from onnx import helper, numpy_helper
 from pass_cases.conditions import FIRES
 
+import sliceport
 from onnx_ops.model.io import from_proto, read_model
-from onnx_ops.passes import PASSES, SplitToSlicePass, rewrite
+from onnx_ops.passes import PASSES, SplitToSlicePass, rewrite, simplify
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_portable import harden_portably
+from sliceport.defects.profiles import PROFILES
 from sliceport.errors import ModelError
 
 
@@ -154,6 +157,38 @@ def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
             continue
         rewrite(model, tuple(PASSES))
         ir.serde.serialize_model(model)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        *(
+            helper.make_node(op_type, [], ["z"])
+            for op_type in ("ConstantOfShape", "Flatten", "MatMul", "NonZero", "ScatterND")
+        ),
+        helper.make_node("Einsum", ["x", "x"], ["z"], equation=3),
+        helper.make_node("Einsum", ["x", "x"], ["z"], equation=b"\xff"),
+        helper.make_node("ConvTranspose", ["x", "x"], ["z"], output_padding=[1.0]),
+        helper.make_node("Reshape", ["x", "k"], ["z"], allowzero=1.5),
+        helper.make_node("ConstantOfShape", ["k"], ["z"], value=3),
+        helper.make_node("Flatten", ["x"], ["z"], axis=1.5),
+        helper.make_node("Hardmax", ["x"], ["z"], axis=1.5),
+    ],
+    ids=lambda node: f"{node.op_type} {len(node.input)} {len(node.attribute)}",
+)
+@pytest.mark.parametrize("opset", [10, 18])
+def test_no_command_fails_on_another_malformed_node(node: onnx.NodeProto, opset: int) -> None:
+    cut = helper.make_node("Slice", ["x", "k", "k"], ["y"])
+    values = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])]
+    outputs = [onnx.ValueInfoProto(name=name) for name in "yz"]
+    graph = helper.make_graph([cut, node], "g", values, outputs, [numpy_helper.from_array(np.array([0]), "k")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    findings = sliceport.check(proto, engines=["onnxruntime-dml"]).findings
+    assert {one.node for one in findings} <= {"y", *("z" for _ in node.attribute if node.op_type == "ConstantOfShape")}
+    assert [node.op_type for node in simplify(from_proto(proto))[0].graph][-1] == node.op_type
+    harden_for_directml(from_proto(proto))
+    report = harden_portably(from_proto(proto), PROFILES["portable"])[1]
+    assert not report.changes or report.changes[0].node == "y"
 
 
 def test_reason_names_the_number_of_inputs() -> None:

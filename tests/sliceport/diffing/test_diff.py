@@ -143,8 +143,10 @@ def test_engine_that_is_not_deterministic_is_no_finding_about_a_node(differ: Dif
 BODIES = """(float[2] x, bool yes) => (y) <int64 three = {3}, bool go = {1}> {
     [pick] p = If (yes) <then_branch = t () => (a) { [a0] h = Exp (x) [a1] a = Add (h, x) },
                          else_branch = e () => (b) { [b0] b = Neg (x) }>
-    [loop] y, ys = Loop (three, go, p) <body = l (int64 i, bool c, float[2] s) => (k, t, u) {
-        [l0] k = Identity (c)  [l1] m = Mul (s, x)  [l2] t = Sin (m)  [l3] u = Identity (t) }>
+    half = Constant <value_float = 0.5> ()
+    [loop] y, h, ys = Loop (three, go, p, half) <body = l (int64 i, bool c, float[2] s, float g) => (k, t, f, u) {
+        [l0] k = Identity (c)  [l1] m = Mul (s, x)  [l2] t = Sin (m)  d = Mul (g, s)  f = Identity (g)
+        [l3] u = Identity (t) }>
 }"""
 
 
