@@ -96,7 +96,6 @@ private:
     void remove_narrowing_marks();
     IndicesBounds index_bounds() const;
     std::optional<Sizes> find_exact_sizes() const;
-    void pass_values(const IndicesBounds& indices);
     std::optional<int64_t> check_list(size_t input, const char* name) const;
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
 

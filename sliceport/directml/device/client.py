@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -355,7 +356,7 @@ def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str
         while written < len(part):
             written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
-    return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+    return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
 def _write(memory: int, parts: _Parts) -> None:

@@ -9,6 +9,7 @@ it, from the caller's process. FOLDER has DirectML.dll; the provider is of the i
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import tempfile
@@ -190,7 +191,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
             sys.exit(3)  # not a frame of the client
-        request = protocol.decode_header(requests.read(header_size))
+        request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))
         answers.write(payload)
