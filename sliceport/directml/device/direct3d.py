@@ -128,6 +128,7 @@ class Direct3DDevice(OperatorFactory):
         return ctypes.string_at(_map(readback), position)
 
     def _compile(self, operator: int) -> _Compiled:
+        """Create, compile and initialize the operator of a DML_OPERATOR_DESC, given by its address."""
         created = self.new_operator(operator)
         compiled = self.dml.create("CompileOperator", 9, created.address, 0, _COMPILED_OPERATOR)
         needs = _binding_properties(compiled)
@@ -175,6 +176,7 @@ class Direct3DDevice(OperatorFactory):
         check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
+        """Create a buffer in a type of heap and an initial state."""
         properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
         # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level.

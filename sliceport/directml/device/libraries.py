@@ -55,6 +55,7 @@ class Wheel:
                 (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
 
     def _download(self, folder: Path) -> Path:
+        """Download the wheel into a folder, and return its path."""
         requirements = folder / "requirements.txt"
         requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
         options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]

@@ -20,7 +20,7 @@ MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
 
 
 def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
-    """Return the begin of a frame, before its payload.
+    """Return the start of a frame, up to its payload.
 
     Raises:
         DeviceError: The header or payload is larger than the host program takes.

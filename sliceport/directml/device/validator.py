@@ -94,6 +94,11 @@ def title(library_folder: Path) -> str:
 
 
 def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
+    """Call a function in a child process, because the library may crash.
+
+    Raises:
+        DeviceError: The library cannot be used on this machine, or it crashed.
+    """
     try:
         return int(supervisor.call(function, library_folder, *args))
     except supervisor.ChildLost:

@@ -126,7 +126,7 @@ class Host:
 
 
 def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Copy the structs of an operator from the begin of a payload."""
+    """Copy the structs of an operator from the start of a payload."""
     return relocate(bytearray(payload[: image["size"]]), image["pointers"])
 
 
@@ -147,6 +147,7 @@ def _version_of_provider() -> str:
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
+    """Return the options of a session, with the same settings as those of `host/host.cpp`."""
     options = ort.SessionOptions()
     options.enable_mem_pattern = False
     options.log_severity_level = 4
@@ -164,6 +165,7 @@ def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[di
     feeds, buffers, end = {}, [], 0
     for each in inputs:
         width = dtype_of(each["element"]).itemsize
+        # Elements of less than a byte are packed in `data`, but onnxruntime wants an array of the tensor's shape.
         memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
         end += each["size"]
