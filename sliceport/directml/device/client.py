@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -27,11 +28,12 @@ from sliceport.errors import InvalidDescriptor
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
 _PIECE = 2**24
+"""Bytes of a file that are held in memory at a time."""
 WEIGHTS = "weights"
 """Name of the external data file of a model that is sent with weights."""
 
 _MAX_TRIES = 3
-_STARTING = ("D3D12CreateDevice", "DMLCreateDevice1")
+_DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
 
 
@@ -55,9 +57,10 @@ class FileRange:
         try:
             with open(self.path, "rb") as file:
                 file.seek(self.offset)
-                for at in range(0, self.size, _PIECE):
-                    piece = file.read(min(_PIECE, self.size - at))
-                    if len(piece) < min(_PIECE, self.size - at):
+                for position in range(0, self.size, _PIECE):
+                    size = min(_PIECE, self.size - position)
+                    piece = file.read(size)
+                    if len(piece) < size:
                         raise DeviceError(f"'{self.path}' ends before byte {self.offset + self.size}.")
                     yield memoryview(piece)
         except OSError as error:
@@ -242,6 +245,7 @@ class Device:
         fusion: bool,
         trace: bool,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
+        """Run a model, and return its outputs and, if `trace` is true, the nodes that ran."""
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
         request = {
@@ -281,7 +285,7 @@ class Device:
             try:
                 answer = self._ask_once(request, payload)
             except (CallFailed, HostDied) as error:
-                is_device_creation = isinstance(error, CallFailed) and error.call in _STARTING
+                is_device_creation = isinstance(error, CallFailed) and error.call in _DEVICE_CREATION
                 is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
                 if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_device_creation):
                     raise
@@ -292,6 +296,7 @@ class Device:
             return answer
 
     def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange]) -> tuple[dict[str, Any], bytes]:
+        """Send a request and return its answer. A host program that gives none is ended."""
         parts = [part if isinstance(part, FileRange) else memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
@@ -324,6 +329,7 @@ class Device:
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly."""
         pipe, environment = subprocess.PIPE, self._environment
         if sys.platform == "linux":
             self._memory = os.memfd_create("sliceport")
@@ -355,7 +361,7 @@ def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str
         while written < len(part):
             written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
-    return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+    return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
 def _write(memory: int, parts: _Parts) -> None:
@@ -389,5 +395,5 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
 
 
 def _describe(image: Image) -> dict[str, Any]:
-    """Return the fields of a header that describe an image at the begin of the payload."""
+    """Return the fields of a header that describe an image at the start of the payload."""
     return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

@@ -9,6 +9,7 @@ it, from the caller's process. FOLDER has DirectML.dll; the provider is of the i
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import tempfile
@@ -125,7 +126,7 @@ class Host:
 
 
 def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Copy the structs of an operator from the begin of a payload."""
+    """Copy the structs of an operator from the start of a payload."""
     return relocate(bytearray(payload[: image["size"]]), image["pointers"])
 
 
@@ -146,6 +147,7 @@ def _version_of_provider() -> str:
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
+    """Return the options of a session, with the same settings as those of `host/host.cpp`."""
     options = ort.SessionOptions()
     options.enable_mem_pattern = False
     options.log_severity_level = 4
@@ -163,6 +165,7 @@ def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[di
     feeds, buffers, end = {}, [], 0
     for each in inputs:
         width = dtype_of(each["element"]).itemsize
+        # Elements of less than a byte are packed in `data`, but onnxruntime wants an array of the tensor's shape.
         memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
         end += each["size"]
@@ -190,7 +193,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
             sys.exit(3)  # not a frame of the client
-        request = protocol.decode_header(requests.read(header_size))
+        request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))
         answers.write(payload)

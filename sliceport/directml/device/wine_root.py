@@ -101,6 +101,7 @@ class WineRoot(HostBackend):
         _make_prefix(folder, home / "prefix")
 
     def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
+        """Unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
         mirror = find_mirror()
         assert mirror is not None
         say("looking up packages")

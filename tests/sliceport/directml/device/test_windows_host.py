@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
-from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
+from onnx_models import parse
 
-from sliceport.directml.device import protocol, windows_host
+from sliceport.directml.device import client, protocol, windows_host
+from sliceport.directml.device.client import WEIGHTS, Device, FileRange
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.install import _EXAMPLE
 from sliceport.directml.device.profile import NodeRun, read_profile
@@ -84,19 +88,40 @@ def test_lost_device_is_replaced() -> None:
     assert "_device" not in host.__dict__
 
 
-def model() -> bytes:
-    sizes = [2]
-    value = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes) for name in "xy"]
-    graph = make_graph([make_node("Neg", ["x"], ["y"])], "g", value[:1], value[1:])
-    made = make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(made.SerializeToString())
-
-
 def onnx_request() -> tuple[dict[str, Any], bytes]:
-    data = model()
+    data = parse("(float[2] x) => (float[2] y) { y = Neg (x) }").SerializeToString()
     inputs = [{"name": "x", "shape": [2], "element": 1, "size": 8}]
     request = {"do": "onnx", "model_size": len(data), "weights_size": 0, "inputs": inputs, "outputs": ["y"]}
     return request | {"config": {}, "trace": False}, data + bytes(8)
+
+
+CPU_HOST = """
+import sys
+from pathlib import Path
+import onnxruntime
+from sliceport.directml.device import windows_host
+windows_host._PROVIDER = "CPUExecutionProvider"
+windows_host.main()
+"""
+"""The host program, with onnxruntime's CPU provider in the place of that for DirectML."""
+
+
+def test_weights_are_read_from_the_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    weights = np.arange(2**18, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(bytes(8) + weights.tobytes())
+    model = parse("(float[n] x) => (float[n] y) { [sum] y = Add (x, w) }")
+    weight = onnx.TensorProto(name="w", data_type=1, dims=weights.shape, data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", WEIGHTS), ("offset", 0), ("length", weights.nbytes)):
+        weight.external_data.add(key=key, value=str(value))
+    model.graph.initializer.append(weight)
+    x = np.linspace(1, 2, weights.size, dtype=np.float32)
+    half = weights.nbytes // 2
+    parts = [FileRange(str(tmp_path / "w.bin"), 8 + start, half) for start in (0, half)]
+    monkeypatch.setattr(client, "sys", SimpleNamespace(platform="win32"))  # elsewhere they are in shared memory
+    with Device([sys.executable, "-c", CPU_HOST, "folder"], 60) as device:
+        (y,), nodes = device.trace_onnx(model.SerializeToString(), {"x": x}, ["y"], weights=parts)
+    assert np.array_equal(y, x + weights)
+    assert nodes == [NodeRun("sum", "Add", "CPUExecutionProvider")]
 
 
 @NO_PROVIDER
