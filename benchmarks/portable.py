@@ -203,7 +203,7 @@ def main() -> None:
     read = read_cases() if options.models is None else read_models(options.models)
     cases = [case for case in read if options.only in case.name]
     print(
-        f"{len(cases)} cases\n{'engine':12}{'form':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS), flush=True
+        f"{len(cases)} cases\n{'engine':14}{'form':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS), flush=True
     )
     for engine, _, python in (words.partition("=") for words in options.engines):
         own = engine if engine in PROFILES else "portable"
@@ -214,7 +214,7 @@ def main() -> None:
                     write_case(case, Path(folder), form)
                 run_engine(engine, python, folders, form, options.timeout)
             counts = Counter(case.verdicts[engine, form] for case in cases)
-            print(f"{engine:12}{form or 'as written':12}" + "".join(f"{counts[v]:9}" for v in VERDICTS), flush=True)
+            print(f"{engine:14}{form or 'as written':12}" + "".join(f"{counts[v]:9}" for v in VERDICTS), flush=True)
         for case in cases:
             after = case.verdicts[engine, own]
             before = case.verdicts.get((engine, ""), after)

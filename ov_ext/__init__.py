@@ -9,10 +9,9 @@ from sliceport.lazy import lazy
 if TYPE_CHECKING:
     from ov_ext.backends import Backend, backend
     from ov_ext.files import read_model, write_model
-    from ov_ext.frontend import onnx_extensions
+    from ov_ext.frontend import onnx_extensions, register
     from ov_ext.operators import Slice, StridedSlice
     from ov_ext.passes import use_builtin_ops, use_custom_ops
-    from ov_ext.registration import register
 
 __all__ = [
     "Backend",
@@ -34,7 +33,7 @@ _HOME = {
     "backend": "backends",
     "onnx_extensions": "frontend",
     "read_model": "files",
-    "register": "registration",
+    "register": "frontend",
     "use_builtin_ops": "passes",
     "use_custom_ops": "passes",
     "write_model": "files",

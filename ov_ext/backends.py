@@ -18,7 +18,7 @@ from sliceport.diagnosis import Diagnosis
 from sliceport.errors import UsageError
 
 VARIABLE = "SLICEPORT_BACKEND"
-_ANY = ("", "python", "native")
+_REQUESTS = ("", "python", "native")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def backend() -> Backend:
         UsageError: The variable has another value, or requests native operators, which are missing.
     """
     requested = os.environ.get(VARIABLE, "")
-    if requested not in _ANY:
+    if requested not in _REQUESTS:
         raise UsageError(f"{VARIABLE} must be python or native, got {requested!r}.")
     if requested == "python":
         return Backend("python", f"{VARIABLE}=python asks for it")
@@ -74,6 +74,7 @@ def diagnose_native() -> Diagnosis:
 
 @cache
 def _find_native() -> Backend:
+    """Return native operators if their library loads, or else those in Python with the reason."""
     library = find_library(ov.__version__)
     if library.path is None:
         return Backend("python", f"{library.reason}; run: {BUILD_COMMAND}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import openvino as ov
 
@@ -50,6 +51,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
 
 def _check(node: ov.Node) -> _Findings:
+    """Yield the findings about a node: the defect, the kind, and a detail that may be empty."""
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))
@@ -60,9 +62,10 @@ def _check(node: ov.Node) -> _Findings:
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
+    """Yield the defects of a Slice or StridedSlice, and the values at run time that would make it wrong."""
     for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
-            yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
+            yield defect, "fragile", "wrong if an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
     steps = view.values[2] if len(view.values) > 2 else [1]
@@ -74,11 +77,11 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
         )
     inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
     if inputs:
-        yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"
+        yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, inputs))} needs more than 32 bits"
 
 
 def _wide_parameter(source: ov.Output) -> str:
-    """Return the name of the model's 64-bit input that an index input is, reshaped or not; empty if it is not one."""
+    """Return the name of the model's 64-bit input that an index input reads, maybe reshaped; empty if it reads none."""
     node = source.get_node()
     while node.get_type_name() in _VIEWS:
         node = node.input_value(0).get_node()
@@ -87,17 +90,20 @@ def _wide_parameter(source: ov.Output) -> str:
 
 
 def _check_split(node: ov.Node) -> _Findings:
-    try:
+    """Yield a finding if constant lengths of a VariadicSplit allow only one size of an open axis of a model's input.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+    """
+    with suppress(DynamicSlice):
         resolve(node)
         return
-    except DynamicSlice:
-        pass
-    data, axis, *lengths = (source.get_node() for source in inputs_of(node))
+    data, *indices = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
-    constants = [n.data.reshape(-1).tolist() for n in (axis, *lengths) if n.get_type_name() == "Constant"]
+    constants = [index.data.reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return
-    (number,), sizes = constants
-    if shape[number].is_dynamic:
-        detail = f"split_lengths={sizes} fixes axis {number} of {data.get_friendly_name()!r} to {sum(sizes)}"
+    (axis,), lengths = constants
+    if shape[axis].is_dynamic:
+        detail = f"split_lengths={lengths} fixes axis {axis} of {data.get_friendly_name()!r} to {sum(lengths)}"
         yield FIXED_AXIS, "fragile", detail

@@ -68,14 +68,14 @@ def compare(
     prepared = read_with_shapes(model, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
     comparisons: list[Comparison] = []
-    for lowered, node_in_model in zip(program.nodes, slicing_nodes(prepared), strict=True):
+    for lowered, (_, node_in_model) in zip(program.nodes, slicing_nodes(prepared), strict=True):
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.verdict == "folded":
             comparisons.append(Comparison(lowered, "", "folded"))
         else:
-            partners = [engine for engine in engines if takes_part(engine, lowered)]
-            comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), partners, seed)
+            node_engines = [engine for engine in engines if takes_part(engine, lowered)]
+            comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), node_engines, seed)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=shapes,
@@ -108,7 +108,7 @@ def _compare_node(
         return
     reference, outputs = REFERENCE, None
     if not one_node.defects_on(REFERENCE):
-        with suppress(ModelError):  # Fails again below, where Model.evaluate is compared with the specification
+        with suppress(ModelError):  # Model.evaluate runs again below, as an engine, and its error is reported there.
             outputs = one_node.run(REFERENCE, data)
     if outputs is None:
         reference, outputs = _SPECIFICATION, one_node.select(data)

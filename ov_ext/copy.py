@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -70,7 +69,8 @@ def _copy_in_parts(source: Array, target: Array) -> None:
     size = target.shape[axis]
     bounds = [size * i // count for i in range(count + 1)]
     parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
-    futures = [_submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+    pool = _pool_of(os.getpid())
+    futures = [pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
     np.copyto(target[parts[0]], source[parts[0]])
     for future in futures:
         future.result()
@@ -88,10 +88,6 @@ def _allow_all_cores() -> None:
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, _CORES)
-
-
-def _submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
-    return _pool_of(os.getpid()).submit(function, *arguments)
 
 
 def as_unsigned(array: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from operator import and_, or_
 
@@ -11,6 +12,7 @@ import openvino as ov
 
 from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, build_custom, inputs_of, kind_of, masks_of
+from ov_ext.read import resolve
 from ov_ext.static_values import bounds_of, list_bounds, list_length
 from sliceport.defects.defect import Defect
 from sliceport.defects.openvino import (
@@ -34,7 +36,8 @@ from sliceport.defects.openvino import (
     UNSIGNED_INDEX,
     WRONG_BOUNDS,
 )
-from sliceport.slicing import Entry, Masks, Region, SliceSpec, StridedSliceSpec
+from sliceport.errors import DynamicSlice
+from sliceport.slicing import Entry, Masks, Region
 
 FLOAT_EXACT = 2**24  # all integers up to it are exact in 32-bit floats
 _INT32_MIN = -(2**31)
@@ -63,7 +66,7 @@ class BuiltInNode:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.values = [_exact_values(list_bounds(source)) for source in self.inputs[1:]]
+        self.values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
         self.at_run_time = any(values is None or None in values for values in self.values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
@@ -100,16 +103,9 @@ class BuiltInNode:
         Raises:
             InvalidSlice: The node breaks the rules of its operator.
         """
-        shape, values = self.inputs[0].get_partial_shape(), self.all_values
-        if shape.is_dynamic or values is None:
-            return None
-        first, second, *rest = map(tuple, values)
-        spec: SliceSpec | StridedSliceSpec
-        if self.op == "Slice":
-            spec = SliceSpec(first, second, rest[1] if len(rest) > 1 else None, rest[0])
-        else:
-            spec = StridedSliceSpec(first, second, rest[0] if rest else None, self.masks)
-        return spec.resolve(tuple(shape.to_shape()))
+        with suppress(DynamicSlice):
+            return resolve(self.node).regions[0]
+        return None
 
     @property
     def all_values(self) -> list[list[int]] | None:
@@ -171,6 +167,7 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
+    """Yield the defects that the index inputs trigger by their number of entries, type or elements."""
     if view.count == 0 and view.at_run_time:
         yield NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
@@ -194,6 +191,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
+    """Yield the defects that the type, rank or sizes of the data trigger, or bounds that OpenVINO infers wrongly."""
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
@@ -239,5 +237,6 @@ def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 
-def _exact_values(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
+def _known_elements(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
+    """Return the elements of a list by their bounds, with None for an element that may have several values."""
     return None if bounds is None else [bound.low if bound.is_exact else None for bound in bounds]

@@ -1,4 +1,4 @@
-"""Extensions that read ONNX models with our operators: ONNX Slice of every opset, and `ov_ext::StridedSlice`."""
+"""Registration of our operators with a Core, and extensions that read ONNX Slice and `ov_ext::StridedSlice`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ import openvino as ov
 from openvino.frontend.onnx import ConversionExtension
 
 from ov_ext.backends import Backend, backend
-from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
+from ov_ext.operators import SLICE, STRIDED_SLICE, make_node, operator_extensions
 from ov_ext.static_values import as_constant, ones_like
 from sliceport.slicing import Masks
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 DOMAIN = "ov_ext"
+
+
+def register(core: ov.Core) -> None:
+    """Let a Core read IR files with our operators, import compiled models with them, and read ONNX files with them.
+
+    The operators are those of `backend`. A model that holds operators of the other kind runs on this Core as well.
+
+    Args:
+        core: The Core. Registering twice does no harm.
+
+    Raises:
+        UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
+    """
+    for extension in (*operator_extensions(backend()), *onnx_extensions()):
+        core.add_extension(extension)
 
 
 def onnx_extensions() -> list[Any]:

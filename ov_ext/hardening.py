@@ -131,11 +131,11 @@ def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
     if not view.count:
         return _build_whole_slice(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
-    for i, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
+    for index, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
         if values is None or None in values:
             inputs.append(_to_whole_bytes(source))
         else:
-            inputs.append(_constant([_clamp(value, i) for value in values if value is not None]))
+            inputs.append(_constant([_clamp(value, index) for value in values if value is not None]))
     return opset8.slice(*inputs), "Slice"
 
 
@@ -166,14 +166,11 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     }
     sliced_first = [entry for entry in view.entries if entry in preselected or view.entry_may_reverse_empty_axis(entry)]
     if sliced_first:
-        bounds = [_slice_bounds(view, entry) for entry in sliced_first]
-        if None in bounds:
+        bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
+        if len(bounds) < len(sliced_first):
             return None
-        lists = [
-            _join_values(values)
-            for values in zip(*(entry_bounds for entry_bounds in bounds if entry_bounds), strict=True)
-        ]
-        node = opset8.slice(node, *lists, _constant([entry.axis for entry in sliced_first])).output(0)
+        starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
+        node = opset8.slice(node, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
     reversed_entries = set(sliced_first) - preselected
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
@@ -240,6 +237,7 @@ def _build_strided_slice(
     new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
     masks = Masks(begin, end, new_axis, shrink_axis).align(len(entries))
     columns = zip(entries, masks.begin, masks.end, whole, strict=True)
+    # For each entry: whether StridedSlice reads its elements of begin, end and strides.
     needed = [
         (
             entry.kind == "shrink" or (entry.kind == "slice" and not begins),
@@ -249,9 +247,9 @@ def _build_strided_slice(
         for entry, begins, ends, is_whole in columns
     ]
     lists = []
-    for i in range(3):
-        needed_entries = [entry if need[i] else None for entry, need in zip(entries, needed, strict=True)]
-        lists.append(_index_list(view, i, needed_entries, preselected))
+    for index in range(3):
+        needed_entries = [entry if is_read[index] else None for entry, is_read in zip(entries, needed, strict=True)]
+        lists.append(_index_list(view, index, needed_entries, preselected))
     return strided_slice([data, *lists], masks)
 
 

@@ -58,8 +58,10 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
+        # The numbers in the order of OpenVINO of the nodes that compute something.
         self._numbers: list[int] = []
-        self._places: dict[str, tuple[int, int]] = {}
+        # By the name of a value: the number of its node and the index of the output.
+        self._outputs_by_name: dict[str, tuple[int, int]] = {}
         nodes: list[GraphNode] = []
         self._names = names = dict[tuple[str, int], str]()
         results = [_key(result.input_value(0)) for result in model.get_results()]
@@ -69,8 +71,8 @@ class OpenVINOGraph:
                 key = _key(output)
                 if kind != "Constant" or key in results:
                     name = name_of(output)
-                    names[key] = f"{key[0]}:{key[1]}" if name in self._places else name
-                    self._places[names[key]] = (number, key[1])
+                    names[key] = f"{key[0]}:{key[1]}" if name in self._outputs_by_name else name
+                    self._outputs_by_name[names[key]] = (number, key[1])
             if kind not in ("Constant", "Parameter", "Result"):
                 self._numbers.append(number)
                 nodes.append(self._describe(node, names))
@@ -81,6 +83,7 @@ class OpenVINOGraph:
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
+        """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
         computed = [source for source in sources if source.get_node().get_type_name() != "Constant"]
@@ -114,7 +117,7 @@ class OpenVINOGraph:
         """Return a model of some nodes; see `Graph`."""
         clone = self._model.clone()
         ops = clone.get_ordered_ops()
-        values = {name: ops[number].output(index) for name, (number, index) in self._places.items()}
+        values = {name: ops[number].output(index) for name, (number, index) in self._outputs_by_name.items()}
         parameters = []
         for name, array in {**inputs, **constants}.items():
             source = values[name]
@@ -147,7 +150,7 @@ class OpenVINOGraph:
     def read_value(self, place: Path, name: str) -> Array:
         """Read a `.npy` file; see `Graph`."""
         array = load_array(place.with_suffix(".npy"))
-        number, index = self._places[name]
+        number, index = self._outputs_by_name[name]
         dtype = numpy_type(self._model.get_ordered_ops()[number].output(index).get_element_type())
         if array.dtype.kind == "U":
             return array.astype(object)
@@ -208,6 +211,7 @@ class OpenVINOGraph:
 
 
 def _key(output: ov.Output) -> tuple[str, int]:
+    """Return the name of the node and the index of the output, because outputs are new objects at each access."""
     return output.get_node().get_friendly_name(), output.get_index()
 
 
@@ -223,11 +227,11 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
         counter, condition = op.get_special_body_ports()
         counts.append(arrays[0].item() if arrays[1].item() else 0)
     # A Loop whose number of iterations is below 0 runs until its condition is false.
-    for i in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-        arguments |= {port.body_parameter_index: _part(arrays[port.input_index], port, i) for port in sliced}
-        if counter >= 0:
-            arguments[counter] = np.array(i)
-        body = _make_body(f"iteration {i}", graph, arguments)
+    for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
+        arguments |= {port.body_parameter_index: _part(arrays[port.input_index], port, iteration) for port in sliced}
+        if counter >= 0:  # -1 if the body does not read its iteration number
+            arguments[counter] = np.array(iteration)
+        body = _make_body(f"iteration {iteration}", graph, arguments)
         yield body
         computed = run(graph.whole(), body.inputs)
         results: list[Any] = [computed.get(name) for name in graph.results]

@@ -75,7 +75,7 @@ def name_unnamed_nodes(model: ov.Model) -> None:
     used_names = {node.get_friendly_name() for node in model.get_ops()}
     numbers = count()
     for node in model.get_ordered_ops():
-        for body in _bodies(node):
+        for body in bodies_of(node).values():
             name_unnamed_nodes(body)
         if node.get_friendly_name() == node.get_name():  # OpenVINO's default, which ends in the count
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
@@ -83,7 +83,7 @@ def name_unnamed_nodes(model: ov.Model) -> None:
 
 
 def _has_custom_ops(model: ov.Model) -> bool:
-    return any(kind_of(node) in OURS or any(map(_has_custom_ops, _bodies(node))) for node in model.get_ops())
+    return any(kind_of(node) in OURS or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops())
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
@@ -94,7 +94,7 @@ def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) ->
     """
     replaced = 0
     for node in model.get_ordered_ops():
-        for body in _bodies(node):
+        for body in bodies_of(node).values():
             replaced += replace_nodes(body, make)
         replacement = make(node)
         if replacement is not None:
@@ -106,14 +106,16 @@ def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) ->
     return replaced
 
 
-def _bodies(node: ov.Node) -> list[ov.Model]:
+def bodies_of(node: ov.Node) -> dict[str, ov.Model]:
+    """Return the bodies of an If, Loop or TensorIterator by name; other nodes have none."""
     kind = node.get_type_name()
     if kind == "If":
-        return [node.get_function(0), node.get_function(1)]
-    return [node.get_function()] if kind in ("Loop", "TensorIterator") else []
+        return {"then_body": node.get_function(0), "else_body": node.get_function(1)}
+    return {"body": node.get_function()} if kind in ("Loop", "TensorIterator") else {}
 
 
 def _copy_names(old: ov.Node, new: ov.Node) -> None:
+    """Copy the friendly name, the tensor names, and the strings and integers of `rt_info`."""
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
     info = new.get_rt_info()

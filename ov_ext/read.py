@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import openvino as ov
 
-from ov_ext.passes import inputs_of, kind_of, masks_of
+from ov_ext.openvino_lock import with_openvino_lock
+from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
@@ -36,11 +37,6 @@ _ONNX_NAMES = {
     "nf4": "FLOAT4E2M1",
 } | {f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "INT"), ("u", "UINT")) for bits in (2, 4, 8, 16, 32, 64)}
 """ONNX names of element types. nf4 stands for a 4-bit float, since only the bits count."""
-
-
-def element_type(element: str) -> ov.Type:
-    """Return OpenVINO's type for an ONNX name."""
-    return getattr(ov.Type, next(name for name, onnx_name in _ONNX_NAMES.items() if onnx_name == element))
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
@@ -84,60 +80,45 @@ def name_of(value: ov.Output) -> str:
     return name if node.get_output_size() == 1 else f"{name}:{value.get_index()}"
 
 
+@with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
     """Read the slicing nodes of a model in its order, built-in ones and ours, and those of bodies of control flow."""
-    constants: dict[int, bool] = {}
-    hint = _shapes_hint(model)
-    return [_read_node(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
+    constants, hint = _find_constants(model), _shapes_hint(model)
+    return [
+        _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
+        for scope, node in slicing_nodes(model)
+    ]
 
 
-def slicing_nodes(model: ov.Model) -> list[ov.Node]:
-    """Return the nodes that `read_slicing_nodes` reads, in the same order."""
-    return [node for _, node in _slicing_nodes(model)]
-
-
-def _slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    """Return the nodes that `read_slicing_nodes` reads, in the same order, each with its scope."""
     return (
         (scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS
     )
 
 
 def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    """Yield the nodes of a model and of the bodies in it, each with the names of the nodes and bodies around it."""
+    """Yield the nodes of a model and of the bodies in it, each with its scope: the bodies around it by name."""
     for node in model.get_ordered_ops():
         yield scope, node
-        kind, name = node.get_type_name(), node.get_friendly_name()
-        bodies = {"If": ("then_body", "else_body"), "Loop": ("body",), "TensorIterator": ("body",)}.get(kind, ())
-        for i, title in enumerate(bodies):
-            body = node.get_function(i) if kind == "If" else node.get_function()
-            yield from nodes_with_scope(body, (*scope, f"{name}.{title}"))
+        for title, body in bodies_of(node).items():
+            yield from nodes_with_scope(body, (*scope, f"{node.get_friendly_name()}.{title}"))
 
 
-def _is_constant(node: ov.Node, is_constant: dict[int, bool]) -> bool:
-    """Return whether a node's outputs follow from constants and static shapes, and so are known before the model runs.
-
-    `is_constant` caches the answers by the nodes' instance numbers.
-    """
-    stack = [node]
-    while stack:
-        current = stack[-1]
-        key = current.get_instance_id()
-        if key in is_constant:
-            stack.pop()
-            continue
-        sources = inputs_of(current)
-        kind = current.get_type_name()
+def _find_constants(model: ov.Model) -> set[int]:
+    """Return the instance numbers of the nodes whose outputs follow from constants and static shapes alone."""
+    constants: set[int] = set()
+    for _, node in nodes_with_scope(model):  # in topological order
+        kind, sources = node.get_type_name(), inputs_of(node)
         if kind == "ShapeOf":
-            is_constant[key] = sources[0].get_partial_shape().is_static
+            is_constant = sources[0].get_partial_shape().is_static
         elif kind == "Constant" or not sources or kind in _NEVER_CONSTANT:
-            is_constant[key] = kind == "Constant"
+            is_constant = kind == "Constant"
         else:
-            undecided = [s.get_node() for s in sources if s.get_node().get_instance_id() not in is_constant]
-            if undecided:
-                stack += undecided
-                continue
-            is_constant[key] = all(is_constant[s.get_node().get_instance_id()] for s in sources)
-    return is_constant[node.get_instance_id()]
+            is_constant = all(source.get_node().get_instance_id() in constants for source in sources)
+        if is_constant:
+            constants.add(node.get_instance_id())
+    return constants
 
 
 def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
@@ -168,7 +149,8 @@ class _Selection(NamedTuple):
     regions: tuple[Region, ...]
 
 
-def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hint: str) -> SlicingNode:
+def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant: bool) -> SlicingNode:
+    """Return a node as resolved, folded if its outputs are constant, or refused."""
     kind, version = kind_of(node)
     data = node.input_value(0)
     # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.
@@ -178,7 +160,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool]
     element = _ONNX_NAMES.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
     domain = version if version == "ov_ext" else ""
     fields = (name, op_type, domain, int(number), scope, name_of(data), element, outputs)
-    if _is_constant(node, constants):
+    if is_constant:
         return Folded(*fields)
     label = f"{op_type} {name!r}"
     try:

@@ -33,10 +33,11 @@ def run_model(
     try:
         if len(model.inputs) != len(whole.inputs):
             raise ModelError(f"OpenVINO reads it as a model of {len(model.inputs)} inputs for {len(whole.inputs)}.")
+        # An output of OpenVINO has all its tensor names; an input that has none is matched by its position.
         named = {name: value for value in model.inputs for name in value.get_names()}
         values = [named.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
-        arrays = {v.get_node().get_friendly_name(): inputs[n] for n, v in zip(whole.inputs, values, strict=True)}
-        tensors = [to_tensor(arrays[v.get_node().get_friendly_name()], v.get_element_type()) for v in model.inputs]
+        arrays = {_node_name(value): inputs[name] for name, value in zip(whole.inputs, values, strict=True)}
+        tensors = [to_tensor(arrays[_node_name(value)], value.get_element_type()) for value in model.inputs]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         arrays_of = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=False)}
     except RuntimeError as error:
@@ -44,12 +45,17 @@ def run_model(
     return {name: array for name, array in arrays_of.items() if array is not None}
 
 
+def _node_name(value: ov.Output) -> str:
+    name: str = value.get_node().get_friendly_name()
+    return name
+
+
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
     """Return the outputs of a model on the CPU plugin; `options` as in `run_model`."""
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
-    for i, tensor in enumerate(tensors):
-        request.set_input_tensor(i, tensor)
+    for index, tensor in enumerate(tensors):
+        request.set_input_tensor(index, tensor)
     request.start_async()  # With one thread, the synchronous `infer` loses errors.
     request.wait()
     return [request.get_output_tensor(i) for i in range(len(model.outputs))]

@@ -9,9 +9,9 @@ import openvino as ov
 
 from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
+from ov_ext.static_values import exact_elements
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, SliceSpec
-from sliceport.slicing.spec import normalize_axis
 
 NAMES = ("start", "stop", "step", "axes")
 
@@ -53,9 +53,8 @@ class Slice(SlicingOp):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the bounds of each output size with the input axis that always has this size, if any."""
         output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
-        start, stop, step, *rest = indices
-        count = self.entry_count()
-        axes = self._list_axes(rest, count, len(sizes))
+        start, stop, step, *axes_bounds = indices
+        axes = self._list_axes(axes_bounds, self.entry_count(), len(sizes))
         if axes is None:
             return [(Bounds(0, size.high), None) for size in sizes]
         for i, axis in enumerate(axes):
@@ -72,15 +71,16 @@ class Slice(SlicingOp):
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
-    def _list_axes(self, index_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
-        """Return the axis of each entry, or None if the axes are not known."""
-        if not index_bounds:
-            if count is not None and count > rank:
-                raise InvalidSlice(f"{count} entries are more than the rank {rank} of data")
-            return None if count is None else list(range(count))
-        if index_bounds[0] is None or not all(bounds.is_exact for bounds in index_bounds[0]):
+    def _list_axes(self, axes_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
+        """Return the axis of each entry, or None if the axes are not known.
+
+        Args:
+            axes_bounds: The bounds of the input `axes`, or an empty list without that input.
+            count: The number of entries, or None if it is open.
+            rank: The rank of data.
+        """
+        axes = exact_elements(axes_bounds[0]) if axes_bounds else None
+        if count is None or (axes_bounds and axes is None):
             return None
-        axes = [normalize_axis(bounds.low, rank) for bounds in index_bounds[0]]
-        if len(set(axes)) < len(axes):
-            raise InvalidSlice(f"an axis is named twice in axes={[bounds.low for bounds in index_bounds[0]]}")
-        return axes
+        # The rules for axes do not depend on starts, ends and steps, which may be unknown.
+        return list(SliceSpec((0,) * count, (0,) * count, axes).by_axis(rank))

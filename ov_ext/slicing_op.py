@@ -18,6 +18,7 @@ from ov_ext.static_values import (
     bounds_of,
     dimension,
     element_bounds,
+    exact_elements,
     index_array,
     is_integral,
     list_bounds,
@@ -257,6 +258,7 @@ class SlicingOp(ov.Op):
         return str(types[0].get_type_name())
 
     def _infer_output(self) -> None:
+        """Set the output's type, shape and bounds of values, from cached results if indices and shape are the same."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()
@@ -282,14 +284,11 @@ class SlicingOp(ov.Op):
 
     def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
         """Set the bounds and symbols of the output's elements from those of the data."""
-        exact = [[bound.low for bound in index or () if bound.is_exact] for index in indices]
-        if any(len(values) != len(index or ()) for values, index in zip(exact, indices, strict=True)):
-            return
-        source = self.input_value(0)
+        source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
-        if bounds is None:
+        if bounds is None or None in elements:
             return
-        region = self.region(bounds[0].shape, tuple(map(tuple, exact)))
+        region = self.region(bounds[0].shape, elements)  # type: ignore[arg-type]
         index = region.slices
         target, element = self.get_output_tensor(0), self.get_output_element_type(0)
         lower, upper = (np.ascontiguousarray(values[index]).reshape(region.output_shape) for values in bounds)

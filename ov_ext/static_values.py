@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -48,12 +49,12 @@ def as_indices(values: list[int]) -> ov.Node:
     return as_constant(np.array(narrow, np.int32) if fits else np.array(values, np.int64))
 
 
-def as_output(value: Any, i: int, label: str) -> ov.Output:
+def as_output(value: Any, index: int, label: str) -> ov.Output:
     """Return an input of a node as an output.
 
     Args:
         value: An output, a node of one output, or values that become a constant.
-        i: The number of the input.
+        index: The number of the input.
         label: Operator and node, as errors name them.
 
     Raises:
@@ -63,12 +64,12 @@ def as_output(value: Any, i: int, label: str) -> ov.Output:
         return value
     if isinstance(value, ov.Node):
         if value.get_output_size() != 1:
-            raise InvalidSlice(f"{label}: input {i} is a node of {value.get_output_size()} outputs; name one.")
+            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; name one.")
         return value.output(0)
     try:
         return as_constant(np.asarray(value)).output(0)
     except (RuntimeError, TypeError, ValueError):
-        raise InvalidSlice(f"{label}: input {i} is neither a node, an output nor an array.") from None
+        raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:
@@ -118,6 +119,13 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
     if bounds is None:
         return None
     return [Bounds(low, high) for low, high in zip(*map(to_index_list, bounds), strict=True)]
+
+
+def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
+    """Return the elements of a list by their bounds, or None if an element may have several values."""
+    if bounds is None or not all(bound.is_exact for bound in bounds):
+        return None
+    return tuple([bound.low for bound in bounds])
 
 
 def index_array(source: ov.Tensor | ov.Node) -> Array:

@@ -50,9 +50,9 @@ class StridedSlice(SlicingOp):
 
     def without_inputs(self) -> StridedSlice:
         """Return the same operator without inputs."""
-        new = type(self)()
-        new._masks = self._masks
-        return new
+        copy = type(self)()
+        copy._masks = self._masks
+        return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks."""
@@ -83,23 +83,26 @@ class StridedSlice(SlicingOp):
         count = self.entry_count()
         if count is None:
             return None
-        begin, end, *rest = indices
-        strides = rest[0] if rest else [Bounds(1, 1)] * count
+        begin, end, *optional_strides = indices
+        strides = optional_strides[0] if optional_strides else [Bounds(1, 1)] * count
         masks = self._masks.align(count)
         output: list[tuple[Bounds, int | None]] = []
-        for kind, i, axis in self._masks.entries(count, len(sizes)):
+        for kind, position, axis in self._masks.entries(count, len(sizes)):
             if kind == "new":
                 output.append((Bounds(1, 1), None))
             elif kind == "keep":
                 output.append((sizes[axis], axis))
             elif kind == "shrink":
-                check_shrunk_index(i, axis, sizes[axis], ANY_INDEX if begin is None else begin[i])
+                check_shrunk_index(position, axis, sizes[axis], ANY_INDEX if begin is None else begin[position])
             elif kind == "slice":
-                stride = strides[i].low if strides is not None and strides[i].is_exact else None
+                stride = strides[position].low if strides is not None and strides[position].is_exact else None
                 if stride == 0:
-                    raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
-                first, stop = _entry_bounds(begin, masks.begin[i], i), _entry_bounds(end, masks.end[i], i)
-                sliced = sliced_size(sizes[axis], first, stop, stride)
+                    raise InvalidSlice(f"the stride of axis {axis} (entry {position}) is 0, but it must not be")
+                start, stop = (
+                    _entry_bounds(begin, masks.begin[position], position),
+                    _entry_bounds(end, masks.end[position], position),
+                )
+                sliced = sliced_size(sizes[axis], start, stop, stride)
                 output.append((sliced.bounds, axis if sliced.keeps_size else None))
         return output
 
@@ -109,8 +112,8 @@ class StridedSlice(SlicingOp):
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
 
 
-def _entry_bounds(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
+def _entry_bounds(index: list[Bounds] | None, is_ignored: int, position: int) -> Bounds | None:
     """Return the bounds of an entry, or None if its mask bit is set, so that the entry is ignored."""
     if is_ignored:
         return None
-    return ANY_INDEX if index is None else index[i]
+    return ANY_INDEX if index is None else index[position]

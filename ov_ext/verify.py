@@ -62,22 +62,24 @@ def verify_hardening(
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
     format_ = format_of(before)
-    first: Graph
+    graph_before: Graph
     if format_.name == "openvino":
-        first, references = OpenVINOGraph(_replace_wrong_nodes(read_with_shapes(before))), [evaluate, plugin]
+        graph_before, references = OpenVINOGraph(_replace_wrong_nodes(read_with_shapes(before))), [evaluate, plugin]
     else:
-        first = open_graph(before)
+        graph_before = open_graph(before)
         references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
-    second = OpenVINOGraph(after)
-    arrays = dict(inputs or {})
-    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
-    moved = frozenset(name for name in first.outputs if only_moves(first, range(len(first.nodes)), name))
+    graph_after = OpenVINOGraph(after)
+    given_arrays = dict(inputs or {})
+    shapes = {name: array.shape for name, array in given_arrays.items()} | dict(input_shapes or {})
+    moved = frozenset(
+        name for name in graph_before.outputs if only_moves(graph_before, range(len(graph_before.nodes)), name)
+    )
     declared = format_.declared_shapes(before) if isinstance(format_, DeclaresShapes) else {}
-    names = match_names(first, second)
+    names = match_names(graph_before, graph_after)
     for reference in references:
-        verifier = Verifier(first, second, reference, names, moved)
+        verifier = Verifier(graph_before, graph_after, reference, names, moved)
         try:
-            runs = verifier.make_runs(declared, shapes, arrays, seed)
+            runs = verifier.make_runs(declared, shapes, given_arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:

@@ -126,7 +126,7 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values: the findings by node, and once each entry that they name."""
         findings = self.findings
-        rules = {finding.defect.rule: self._describe(finding.defect) for finding in findings}
+        rules = {finding.defect.rule: self._describe_rule(finding.defect) for finding in findings}
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
@@ -145,7 +145,7 @@ class CheckReport:
             "rules": rules,
         }
 
-    def _describe(self, defect: Defect) -> dict[str, Any]:
+    def _describe_rule(self, defect: Defect) -> dict[str, Any]:
         divergences = self.selection.divergences_of(defect)
         is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sliceport.defects.defect import Defect
@@ -33,7 +33,7 @@ class InvalidNode:
 
     def to_json(self) -> dict[str, str]:
         """Return the node and the reason as JSON."""
-        return {"node": self.node, "op": self.op, "reason": self.reason}
+        return asdict(self)
 
 
 def format_invalid_count(nodes: Sequence[InvalidNode]) -> str:
@@ -66,11 +66,6 @@ class Change:
         if self.replacement == NOTHING:
             return "removed"
         return f"now {'another ' * (self.replacement == self.op)}{self.replacement}"
-
-    @property
-    def needs_extension(self) -> bool:
-        """Whether the model now needs `ov_ext.register`."""
-        return self.replacement is not None and self.replacement.startswith("ov_ext.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -112,7 +107,7 @@ class Hardening:
     @property
     def needs_extension(self) -> bool:
         """Whether the model now needs `ov_ext.register`."""
-        return any(change.needs_extension for change in self.changes)
+        return any((change.replacement or "").startswith("ov_ext.") for change in self.changes)
 
     @property
     def is_complete(self) -> bool:

@@ -32,6 +32,7 @@ out and what helps. *Garbage* is memory that was never written, which differs fr
 [`sliceport check`](check.md) tells which of them concern a model. [Hardening](harden.md) rewrites the nodes that it can, and
 [`compare`](cli.md#compare) tells whether what differs is one of these. `sliceport defects` prints the same table, with
 `--format json` for programs; the file `sliceport/defects/table.json` of the package has it, too, with a JSON schema.
+`sliceport defects report ID` drafts the report of an entry for the project of its engine.
 
 A test runs every case on the real engine, in the versions that its page names, and fails once the engine is right; the last time
 was {LAST_PROVED}.

@@ -12,8 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sliceport.directml.device import install, ways, wine_root
-from sliceport.directml.device.backend import compile_command
+from sliceport.directml.device import install, wine_root
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
@@ -28,10 +27,7 @@ def folder() -> Path:
 
 def compile_program(name: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Compile `name`.cpp in the folder of the host program to `name`.exe beside it."""
-    words = compile_command("/mingw/usr/bin/x86_64-w64-mingw32-g++-win32", HOME, "-I/mingw/usr/include", *options)
-    words = [word.replace(f"{HOME}/host.", f"{HOME}/{name}.") for word in words]
-    environment = (f"LD_LIBRARY_PATH=/mingw/{wine_root._LIB}", "PATH=/mingw/usr/bin")
-    return _run(ways.enter(folder(), "/usr/bin/busybox", "env", *environment, *words))
+    return _run(wine_root.compile_command(folder(), name, *options))
 
 
 def run_program(name: str) -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import mingw
 
-from sliceport.directml.device import install, libraries, ways, wine_root
+from sliceport.directml.device import install, libraries, wine_root
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.directml.device.programs import run
 from sliceport.sandbox.place import fill_folder
@@ -41,7 +41,6 @@ WHEELS = {
 LEFT_OUT = shutil.ignore_patterns(
     "__pycache__", "config-*", "ensurepip", "idlelib", "lib-dynload", "lib2to3", "site-packages", "test", "tkinter"
 )
-TOOL = "/mingw/usr/bin/x86_64-w64-mingw32-"
 TARGET = ["--platform", "win_amd64", "--python-version", VERSION, "--implementation", "cp", "--only-binary=:all:"]
 BESIDE = ("tests", "models", "docs", "benchmarks", ".ci", ".github", "pyproject.toml", "Makefile", "mkdocs.yml")
 """Files and folders that the tests read beside the installed packages."""
@@ -118,8 +117,7 @@ def _compile_launcher(home: Path) -> None:
 
 
 def _mingw(tool: str, *words: str) -> str:
-    environment = (f"LD_LIBRARY_PATH=/mingw/{wine_root._LIB}", "PATH=/mingw/usr/bin")
-    return run(ways.enter(mingw.folder(), "/usr/bin/busybox", "env", *environment, TOOL + tool, *words), tool)
+    return run([*wine_root.enter_compiler(mingw.folder(), tool), *words], tool)
 
 
 def _install_packages(site: Path) -> None:

@@ -14,6 +14,9 @@ from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
+_MAX_BYTES = 2**31 - 1
+"""Size up to which protobuf writes a message."""
+
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the tensors whose data are in other files."""
@@ -57,8 +60,10 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
     try:
+        size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
+        if size > _MAX_BYTES:  # reading them would take their size in memory first
+            raise ValueError(f"{size} bytes are more than one message holds, {_MAX_BYTES}")
         onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
-        proto.ByteSize()
     except Exception as error:  # onnx checks paths and sizes with errors of its own
         raise ModelError(f"the weights of the model cannot be read ({shorten(str(error))}).") from None
     return proto

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ops.model.external_data import external_tensors, load_small_tensors
 from onnx_ops.model.io import external_tensors as held_tensors
 from onnx_ops.model.io import load_externals, to_ir
+from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
@@ -113,6 +114,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     """
     checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
     complete = to_ir(checked)
+    mark_written_names(complete)
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}

@@ -114,7 +114,7 @@ class _DaskRunner:
                     results = self._client.gather({future.key: future for future in futures}, errors="skip")
                 for future in futures:
                     task = self._tasks.pop(future.key)
-                    done = self._read(job, task, future, results[future.key])
+                    done = self._read_future(job, task, future, results[future.key])
                     if done is None:
                         to_submit.append(task)
                     else:
@@ -157,7 +157,7 @@ class _DaskRunner:
         self._tasks[key] = task
         return future
 
-    def _read(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
+    def _read_future(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
         """Return the outcome of a task, or None if the worker does not fit.
 
         Raises:
@@ -182,7 +182,7 @@ class _DaskRunner:
         message = f"no worker could do it ({type(error).__name__}: {error})."
         if isinstance(error, KilledWorker):
             message = "every worker that it was given to ended; the same command tries it again."
-        return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
+        return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
     @contextmanager
     def _dask_errors_as_loss(self) -> Iterator[None]:

@@ -109,7 +109,7 @@ class RunComparison:
         parts.append(f"{count_models(self.count_common())} in both runs: {counts}")
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
             if changes:
-                parts.append(_section(title, changes, columns))
+                parts.append(_format_changes(title, changes, columns))
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
                 lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]
@@ -131,7 +131,7 @@ def describe_finding(finding: Finding) -> str:
     return printable(f"{line}: {message}" if message else line)
 
 
-def _section(title: str, changes: list[ModelChange], columns: int | None) -> str:
+def _format_changes(title: str, changes: list[ModelChange], columns: int | None) -> str:
     lines = [f"{title}:"]
     for change in changes[:MAX_LISTED]:
         verdicts = change.after if change.before == change.after else f"{change.before} to {change.after}"
@@ -170,8 +170,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     first, second = headers
     if first["command"] != second["command"]:
         raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
-    versions = _list_changes(first["versions"], second["versions"])
-    options = _list_changes(first["options"], second["options"])
+    versions = _list_differences(first["versions"], second["versions"])
+    options = _list_differences(first["options"], second["options"])
     comparison = RunComparison(versions, options)
     upgrades = [change for change in versions if change.before and change.after]
     masks = (
@@ -261,7 +261,7 @@ def _digest_parts(row: Row, mask: _Mask) -> tuple[bytes, ...]:
     return tuple(blake2b(text.encode(), digest_size=8).digest() for text in texts)
 
 
-def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     changes = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return [change for change in changes if change.before != change.after]
 

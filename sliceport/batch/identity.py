@@ -67,7 +67,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         elif not downloads:
             digests = _read_cached_digests(task.location)
         if digests is None:
-            path, digests = _download(task.location, folder)
+            path, digests = _download_and_digest(task.location, folder)
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from error
     options = options_of(job, task)
@@ -126,7 +126,7 @@ def _read_cached_digests(url: str) -> Digests | None:
         return None
 
 
-def _download(url: str, folder: Path) -> tuple[str, Digests]:
+def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
     copy = download(url, folder)
     digests = _digest_files(copy.path, {})

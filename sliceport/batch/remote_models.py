@@ -85,12 +85,12 @@ def download(url: str, folder: Path) -> Copy:
     folder.mkdir(exist_ok=True)
     local = Path(tempfile.mkdtemp(dir=folder)) / name
     try:
-        states = {"": _download(url, local)}
+        states = {"": _download_file(url, local)}
     except FileNotFoundError:
         raise UsageError(f"model '{url}' is not there.") from None
     for beside in list_beside(str(local)):
         with suppress(FileNotFoundError):
-            states[beside] = _download(url_beside(url, beside), local.parent / beside)
+            states[beside] = _download_file(url_beside(url, beside), local.parent / beside)
     return Copy(str(local), states)
 
 
@@ -108,7 +108,7 @@ def url_beside(url: str, name: str) -> str:
     return to_url(url, f"{folder}/{name}")
 
 
-def _download(url: str, local: Path) -> str | None:
+def _download_file(url: str, local: Path) -> str | None:
     """Copy a file. Return its state, or None if the state changed meanwhile or is not known.
 
     Raises:

@@ -77,21 +77,21 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
     if isinstance(line := (result["result"] or {}).get("command"), str):  # a line for a shell may quote the path
-        hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
+        hidden["result"]["command"] = _escape_placeholder(line).replace(_escape_placeholder(join([path])), MODEL)
     return hidden
 
 
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that hides the model's path, and the folders that differ from machine to machine, in a text."""
-    escaped, literal = _escape(path), _escape(repr(path)[1:-1])
+    escaped, literal = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     # The innermost first, because each is a prefix of those inside it.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     if len(Path(path).parent.parts) > 2:  # a folder such as /model may also begin the names of nodes
         folders.insert(2, os.path.dirname(path))
-    prefixes = [_escape(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
+    prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
 
     def hide(text: str) -> str:
-        hidden = _escape(text).replace(escaped, MODEL)
+        hidden = _escape_placeholder(text).replace(escaped, MODEL)
         hidden = hidden if literal == escaped else hidden.replace(literal, MODEL)
         for prefix in prefixes:
             hidden = hidden.replace(prefix, "")
@@ -111,14 +111,10 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
     """
-    try:
-        text = json.dumps(result, sort_keys=True, allow_nan=False)
-    except ValueError:
-        text = json.dumps(finite(result), sort_keys=True, allow_nan=False)
-    return text.encode("ascii") + b"\n"
+    return json.dumps(finite(result), sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
 
 
-def _escape(text: str) -> str:
+def _escape_placeholder(text: str) -> str:
     """Add braces to `MODEL` in a text of the model, so that `show_path` can tell it from the placeholder."""
     return text.replace(MODEL, f"{{{MODEL}}}") if MODEL in text else text
 
@@ -127,7 +123,7 @@ _HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
 
 
 def show_path(value: Any, model: str) -> Any:
-    """Replace `MODEL` by the name of a model in a part of a result, and undo `_escape`."""
+    """Replace `MODEL` by the name of a model in a part of a result, and undo `_escape_placeholder`."""
 
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text

@@ -31,14 +31,14 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
     results: queue.Queue[Done | BaseException | None] = queue.Queue()
     remaining, lock, stop_event = iter(tasks), threading.Lock(), threading.Event()
 
-    def take() -> Task | None:
+    def take_task() -> Task | None:
         with lock:
             return None if stop_event.is_set() else next(remaining, None)
 
     def work() -> None:
         # Each thread ends with None, so that the loop below can count the threads that are done.
         try:
-            while (task := take()) is not None:
+            while (task := take_task()) is not None:
                 results.put(process(job, task, scratch, stop_event))
         except RunStopped:
             pass
@@ -53,7 +53,7 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
     ended = 0
     try:
         while ended < len(threads):
-            result = signals.take(results)
+            result = signals.get_interruptibly(results)
             if isinstance(result, BaseException):
                 raise result
             if result is None:

@@ -6,7 +6,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sliceport.batch.names import is_url
@@ -106,60 +106,47 @@ class Folder(Store):
         self.root = root
 
     def read(self, name: str) -> bytes | None:
-        try:
+        with self._reported("read", name), suppress(FileNotFoundError, NotADirectoryError):
             return Path(self.root, name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._failure("read", name, error) from error
+        return None
 
     def has(self, name: str) -> bool:
         return Path(self.root, name).exists()
 
     def names(self, folder: str) -> list[str]:
-        try:
+        with self._reported("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
             return sorted(f"{folder}/{file}" for file in _list_files(Path(self.root, folder)))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise self._failure("listed", folder, error) from error
+        return []
 
     def write(self, name: str, data: bytes) -> None:
         temporary = Path(self.root, SCRATCH, f"{new_name()}.tmp")
         try:
-            _make_folder(temporary.parent)
-            temporary.write_bytes(data)
-            self._move(temporary, name)
-        except OSError as error:
-            raise self._failure("written", name, error) from error
+            with self._reported("written", name):
+                _make_folder(temporary.parent)
+                temporary.write_bytes(data)
+                self._move(temporary, name)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
     def put_file(self, name: str, local: Path) -> None:
         """Move a file, which has to lie in the scratch folder, here."""
-        try:
+        with self._reported("written", name):
             # A result that names the file must not outlive it if the machine loses its power.
             with open(local, "r+b") as file:  # Windows synchronizes no file that is open for reading alone
                 os.fsync(file.fileno())
             self._move(local, name)
-        except OSError as error:
-            raise self._failure("written", name, error) from error
 
     def remove(self, name: str) -> None:
-        try:
+        with self._reported("removed", name):
             Path(self.root, name).unlink(missing_ok=True)
-        except OSError as error:
-            raise self._failure("removed", name, error) from error
 
     def append(self, name: str, data: bytes) -> bool:
         path = Path(self.root, name)
-        try:
+        with self._reported("written", name):
             _make_folder(path.parent)
             with open(path, "ab") as file:
                 file.write(data)
-        except OSError as error:
-            raise self._failure("written", name, error) from error
         return True
 
     def scratch_folder(self) -> Path:
@@ -170,8 +157,13 @@ class Folder(Store):
         _make_folder(target.parent)
         move(local, target)
 
-    def _failure(self, verb: str, name: str, error: OSError) -> UsageError:
-        return UsageError(f"'{self.root}/{name}' cannot be {verb} ({error.strerror or error}).")
+    @contextmanager
+    def _reported(self, verb: str, name: str) -> Iterator[None]:
+        """Raise an OSError about a file as a UsageError, which names the action by the participle `verb`."""
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"'{self.root}/{name}' cannot be {verb} ({error.strerror or error}).") from error
 
 
 def _list_files(folder: Path) -> Iterator[str]:

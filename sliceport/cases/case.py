@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -18,30 +18,27 @@ Parameters = Mapping[str, Any]
 
 
 class Element(NamedTuple):
-    """An element type: its number in TensorProto.DataType, its NumPy type, and its name in OpenVINO's IR."""
+    """An element type: its number in TensorProto.DataType, and its NumPy type."""
 
     number: int
-    dtype: npt.DTypeLike
-    ir_name: str
+    dtype: np.dtype[Any]
+
+    @property
+    def ir_name(self) -> str:
+        """Its name in OpenVINO's IR."""
+        names = {"bool": "boolean", "bfloat16": "bf16"}
+        return names.get(self.dtype.name, f"{self.dtype.kind}{self.dtype.itemsize * 8}")
 
 
 ELEMENTS = {
-    "float": Element(1, np.float32, "f32"),
-    "uint8": Element(2, np.uint8, "u8"),
-    "int8": Element(3, np.int8, "i8"),
-    "uint16": Element(4, np.uint16, "u16"),
-    "int16": Element(5, np.int16, "i16"),
-    "int32": Element(6, np.int32, "i32"),
-    "int64": Element(7, np.int64, "i64"),
-    "bool": Element(9, np.bool_, "boolean"),
-    "float16": Element(10, np.float16, "f16"),
-    "double": Element(11, np.float64, "f64"),
-    "uint32": Element(12, np.uint32, "u32"),
-    "uint64": Element(13, np.uint64, "u64"),
-    "complex64": Element(14, np.complex64, ""),
-    "complex128": Element(15, np.complex128, ""),
-    "bfloat16": Element(16, ml_dtypes.bfloat16, "bf16"),
-}
+    name: Element(number, np.dtype(dtype))
+    for number, name, dtype in (
+        (1, "float", np.float32), (2, "uint8", np.uint8), (3, "int8", np.int8), (4, "uint16", np.uint16),
+        (5, "int16", np.int16), (6, "int32", np.int32), (7, "int64", np.int64), (9, "bool", np.bool_),
+        (10, "float16", np.float16), (11, "double", np.float64), (12, "uint32", np.uint32), (13, "uint64", np.uint64),
+        (14, "complex64", np.complex64), (15, "complex128", np.complex128), (16, "bfloat16", ml_dtypes.bfloat16),
+    )
+}  # fmt: skip
 """The element types of data by their ONNX names; complex numbers are not in OpenVINO."""
 INPUTS = {
     "Slice": ("starts", "ends", "axes", "steps"),
@@ -85,7 +82,7 @@ class Case:
     open_axes: tuple[int, ...] = ()
     is_refused: bool = False
     reading: str = ""
-    other: Parameters | None = field(default=None)
+    other: Parameters | None = None
 
     @property
     def is_ir(self) -> bool:
@@ -125,6 +122,7 @@ class Case:
         return [self.data[region.slices].reshape(region.output_shape) for region in regions]
 
     def _resolve(self, parameters: Parameters) -> Sequence[Region]:
+        """Return the region of each output; see `outputs`."""
         if self.operator == "Slice":
             return [SliceSpec(**parameters).resolve(self.shape)]
         if self.operator == "StridedSlice":

@@ -71,20 +71,16 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     operator, _, version = written.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
     numbers[stem] += 1
-    values = {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}
+    values, other = _read_values(row), row.get("other")
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
     if written == "Slice-8":  # OpenVINO's step is not optional
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,
-        has_inputs=bool(suffix), is_refused=rule.get("is_refused", False),
-        **_read_dispute(rule, row.get("other")), **attributes,
+        has_inputs=bool(suffix), is_refused=rule.get("is_refused", False), reading=rule.get("reading", ""),
+        other=None if other is None else _read_values(other), **attributes,
     )  # fmt: skip
 
 
-def _read_dispute(rule: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the other reading of a rule, if the rule is disputed, with the parameters that have its outputs."""
-    if "reading" not in rule:
-        return {}
-    parameters = None if other is None else {name: read_value(value) for name, value in other.items()}
-    return {"reading": rule["reading"], "other": parameters}
+def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}

@@ -22,8 +22,12 @@ def add(commands: Commands) -> None:
     actions = command.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     report = actions.add_parser("report", help="draft the report of a defect to the project of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or its rule, the name of its page")
-    report.add_argument("--engine", choices=tuple(ALL_TITLES), help="the engine; default: the first in the table")
-    report.set_defaults(run=_report)
+    # Without SUPPRESS, the default would replace an --engine before the word `report`.
+    default = argparse.SUPPRESS
+    report.add_argument(
+        "--engine", choices=tuple(ALL_TITLES), default=default, help="by default the first that is wrong"
+    )
+    report.set_defaults(run=_print_issue)
 
 
 def run(options: argparse.Namespace) -> bool:
@@ -40,7 +44,7 @@ def run(options: argparse.Namespace) -> bool:
     return True
 
 
-def _report(options: argparse.Namespace) -> bool:
+def _print_issue(options: argparse.Namespace) -> bool:
     from sliceport.defects.table import find_defect
     from sliceport.report.defects import defect_issue
 

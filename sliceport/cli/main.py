@@ -47,7 +47,7 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
-            return _run(words, is_supervised=is_supervised)
+            return _parse_and_run(words, is_supervised=is_supervised)
         except console.PipeClosed:
             return CLEAN
         except SliceportError as error:
@@ -61,7 +61,7 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
         return BAD_INPUT
 
 
-def _run(words: Sequence[str], *, is_supervised: bool) -> int:
+def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     """Parse and run a command line, and return the exit code."""
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()

@@ -13,7 +13,7 @@ import numpy as np
 
 from sliceport.diffing.case import Case, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
-from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.graph import Body, Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 
@@ -290,10 +290,10 @@ class Pair:
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
             for first, second in zip(first_runs, second_runs, strict=False):
-                names = _match_body_names(first.graph, second.graph)
+                names = _match_body_names(first, second)
                 if names is None:
                     return located
-                inner = Pair(first.graph, second.graph, self._sides, names, [first.inputs])
+                inner = Pair(first.graph, second.graph, self._sides, names, [{**second.inputs, **first.inputs}])
                 inner_part = inner.find(second.graph.outputs, tolerance)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
@@ -301,14 +301,23 @@ class Pair:
         return located
 
 
-def _match_body_names(first: Graph, second: Graph) -> dict[str, str] | None:
-    """Return the names in the first body of inputs and outputs of the second; None if it has no such inputs."""
-    names: dict[str, str] = {}
-    for first_names, second_names in ((first.inputs, second.inputs), (first.outputs, second.outputs)):
-        has_same = set(second_names) <= set(first_names)
-        if not has_same and (len(second_names) > len(first_names) or first.format != second.format):
-            return None
-        names |= dict(zip(second_names, second_names if has_same else first_names, strict=False))
+def _match_body_names(first: Body, second: Body) -> dict[str, str] | None:
+    """Return the names in the first body of inputs and outputs of the second; None if it has more outputs.
+
+    Inputs of other names are matched by content, because both bodies run on the same values. Inputs that the first body
+    lacks keep their names. Outputs of other names are matched by position.
+    """
+    outputs, expected = second.graph.outputs, first.graph.outputs
+    has_same = set(outputs) <= set(expected)
+    if not has_same and len(outputs) > len(expected):
+        return None
+    # A body of OpenVINO may lack the condition, which is the first output of a Loop of ONNX.
+    names = dict(zip(outputs, outputs if has_same else expected[len(expected) - len(outputs) :], strict=True))
+    unmatched = {name: Fingerprint.of(array) for name, array in first.inputs.items() if name not in second.inputs}
+    for name, array in second.inputs.items():
+        equal = (other for other, print_ in unmatched.items() if print_.agrees(Fingerprint.of(array)))
+        names[name] = name if name in first.inputs else next(equal, name)
+        unmatched.pop(names[name], None)
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
-from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier
+from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
+
+
+_WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
+"""Words of a message that may be names, in quotes or not."""
+_MAX_NAMED, _MAX_STEPS = 3, 3
+"""Numbers of named nodes that are tried, and of steps back from a node to the nodes that are tried with it."""
 
 
 class Search:
@@ -51,7 +58,7 @@ class Search:
     def run(self) -> Case | None:
         """Return the smallest case; None if no part of the model fails like the model."""
         try:
-            if self._find_last_node():
+            if self._find_named_node() or self._find_last_node():
                 self._reduce()
                 self._find_refused_node()
                 self._check_fusion()
@@ -73,6 +80,14 @@ class Search:
         result = self._failure if case is None else self._compare(case)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
+    def _find_named_node(self) -> bool:
+        """Find a case around a node that the failure of a run names, which saves the search for it."""
+        if not self._failure.is_of_run:
+            return False
+        words = {word for pair in _WORDS.findall(self._failure.message) for word in pair}
+        named = [i for i, node in enumerate(self._graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
+        return any(self._keep_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
+
     def _find_last_node(self) -> bool:
         """Find the first node with which the model up to there fails."""
         if self._failure.is_of_run and not self._test(self._path, self._inputs):  # a node that no output needs may fail
@@ -81,14 +96,26 @@ class Search:
         _bisect(len(self._path), lambda size: self._test(self._path[:size], self._inputs))
         return self.best is not None
 
+    def _keep_neighbours(self, number: int, given: Mapping[str, Array]) -> bool:
+        """Find a case of a node with few nodes before it, whose only outputs are those of that node."""
+        for steps in range(_MAX_STEPS + 1):
+            numbers = find_neighbours(self._graph, number, steps)
+            boundary = compute(self._graph, self._good, given, find_boundary(self._graph, numbers))
+            if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
+                return True
+        return False
+
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can compute instead, many at a time, then fewer."""
+        """Remove nodes whose values the good side can compute instead: all but the last ones, or many, then fewer."""
         assert self.best is not None
         if not self.best.failure.is_of_run:  # keep the nodes that the output needs
+            last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if len(numbers) < len(self.best.numbers):
+            if not self._keep_neighbours(last, self.best.given) and len(numbers) < len(self.best.numbers):
                 self._test(numbers, self.best.given, self.best.outputs)
+        elif len(self.best.numbers) > _MAX_STEPS:
+            self._keep_neighbours(self.best.numbers[-1], self.best.given)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             start, count_before = 0, len(self.best.numbers)
@@ -107,7 +134,9 @@ class Search:
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         given = self._compute_boundary(best, remaining)
-        return given is not None and self._test(remaining, given, None if best.failure.is_of_run else best.outputs)
+        # An engine may refuse a node only if the values around it are not outputs: no value becomes one without need.
+        outputs = [name for name in best.outputs if name in written]
+        return given is not None and self._test(remaining, given, outputs or None)
 
     def _find_refused_node(self) -> None:
         """Reduce the best case to one node if the engine refuses that node alone, even if with another message."""

@@ -96,7 +96,7 @@ class Image:
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
     def _add_field(self, kind: Kind, value: Any) -> int | None:
-        """Return the value of a member, after adding what it points to."""
+        """Add what a member points to, and return the value of the member: a number, an address or None."""
         if kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
@@ -106,6 +106,7 @@ class Image:
         return array_of_tensors[0] if array_of_tensors else None
 
     def _add_tensor(self, tensor: BufferTensor) -> _Address:
+        """Add a DML_BUFFER_TENSOR_DESC and its arrays."""
         return self._add_struct(
             DML_BUFFER_TENSOR_DESC,
             [
@@ -120,12 +121,15 @@ class Image:
         )
 
     def _add_array(self, code: str, values: Sequence[int]) -> _Address:
+        """Add numbers of a type code of the module `array`, and zeros behind them; see `_PADDING`."""
         try:
             return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
         except OverflowError as error:
             raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
+        """Add a struct with these members, and note the offsets of its pointers."""
+        # ctypes takes no numbers for pointers, so pointers are null at first.
         start = self._add(bytes(kind(*(None if isinstance(value, _Address) else value for value in values))))
         for (name, _), value in zip(kind._fields_, values, strict=True):  # type: ignore[misc]
             if isinstance(value, _Address):
@@ -140,6 +144,15 @@ class Image:
         return start
 
 
+def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
+    """Return the memory of an image's `data`, after replacing the offsets at `pointers` in it by addresses."""
+    memory = (ctypes.c_char * len(data)).from_buffer(data)
+    base = ctypes.addressof(memory)
+    for position in pointers:
+        ctypes.c_uint64.from_address(base + position).value += base
+    return memory
+
+
 class NativeOperator:
     """An operator in C memory; pointers stay valid as long as this object lives.
 
@@ -150,11 +163,8 @@ class NativeOperator:
 
     def __init__(self, operator: Operator) -> None:
         image = Image(operator)
-        self._memory = (ctypes.c_char * len(image.data)).from_buffer(image.data)
-        base = ctypes.addressof(self._memory)
-        for position in image.pointers:
-            ctypes.c_uint64.from_address(base + position).value += base
-        self.desc = DML_OPERATOR_DESC.from_address(base + image.desc)
+        self._memory = relocate(image.data, image.pointers)
+        self.desc = DML_OPERATOR_DESC.from_address(ctypes.addressof(self._memory) + image.desc)
         self.struct = STRUCTS[operator.schema.struct].from_address(self.desc.Desc)
 
     @property

@@ -58,17 +58,18 @@ def to_header(program: Program) -> str:
 
     Each refused node, and each output that needs no operator, is a comment.
     """
-    numbers = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
+    indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
+    # Siblings share a call, which gets the name of the first of them.
     names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
     lines = [_HEAD.format(level=program.feature_level)]
-    for operator, i in numbers.items():
+    for operator, i in indices.items():
         lines += _define_operator(operator, f"operator_{i}")
-    descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in numbers.items()]
+    descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in indices.items()]
     lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
     for call in program.calls:
         outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
-    lines += _define_array("Call", "calls", [_format_call(call, names[call.id], numbers) for call in program.calls])
+    lines += _define_array("Call", "calls", [_format_call(call, names[call.id], indices) for call in program.calls])
     lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL
 
@@ -126,9 +127,9 @@ def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 
 
-def _format_call(call: Call, node: str, numbers: dict[Operator, int]) -> str:
+def _format_call(call: Call, node: str, indices: dict[Operator, int]) -> str:
     source = _format_binding(call.input)
-    fields = (_quote(node), str(numbers[call.operator]), source, f"outputs_{call.id}", str(len(call.outputs)))
+    fields = (_quote(node), str(indices[call.operator]), source, f"outputs_{call.id}", str(len(call.outputs)))
     return f"{{{', '.join(fields)}}}"
 
 

@@ -75,6 +75,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
 
 
 def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
+    """Lower one node by itself, with its siblings left out of account."""
     if isinstance(node, Refused):
         return LoweredNode(node, "refused", node.refusal)
     if isinstance(node, Folded):
@@ -105,9 +106,8 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
             cuts_to_copy.append(cut)
         else:
             aliases.append(alias)
-    parts = [
-        cut for cut in cuts_to_copy if cut.used
-    ] or cuts_to_copy  # if nothing reads the node, all outputs are computed
+    # If nothing reads the node, all outputs are computed.
+    parts = [cut for cut in cuts_to_copy if cut.used] or cuts_to_copy
     split = _call_split(node.element, parts, source, state)
     if split is not None:
         return [split], aliases

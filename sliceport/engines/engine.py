@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 Value = Union["Array", tuple["Value", ...], None]
-"""A value of a model: an array, a sequence (of a map its keys and its values), or an optional that holds nothing."""
+"""A value of a model: an array, a sequence, a map (its keys and its values), or None for an empty optional."""
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,14 @@ class Group:
             name = " ".join(filter(None, (engine["engine"], engine["versions"])))
             engines_by_behavior.setdefault(engine["does"], []).append(name)
         effects = [
-            f"{'each of ' * (len(names) > 1)}{_join(names)} {behavior}"
+            f"{'each of ' * (len(names) > 1)}{_join_names(names)} {behavior}"
             for behavior, names in engines_by_behavior.items()
         ]
         if self.entry["is_contested"] and effects:
             right_on = self.entry["right_on"]
-            effects.append(f"{_join(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}")
+            effects.append(
+                f"{_join_names(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}"
+            )
         return "; ".join(effects)
 
     @property
@@ -84,7 +86,7 @@ class Group:
         return f"{': '.join(filter(None, parts))}; {self.help}"
 
 
-def _join(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Join names by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
@@ -137,7 +139,7 @@ def summarize(result: Result) -> str:
 
 def _name_engines(names: Sequence[str]) -> str:
     """Return the names of a few engines, and the number of more."""
-    return _join(names) if len(names) <= 3 else count_of(len(names), "engine")
+    return _join_names(names) if len(names) <= 3 else count_of(len(names), "engine")
 
 
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
@@ -148,12 +150,12 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
     for result in results:
         if len(results) > 1:
             lines += [*[""] * bool(lines), result["model"]]
-        for line in _describe(result, verbose):
+        for line in _format_model(result, verbose):
             lines += wrap(line, columns, hanging=4)
     return "\n".join([*lines, *[HINT] * hint])
 
 
-def _describe(result: Result, verbose: bool) -> Iterator[str]:
+def _format_model(result: Result, verbose: bool) -> Iterator[str]:
     """Yield the lines about a model."""
     if "error" in result:
         yield f"not checked: {result['error']}"

@@ -22,7 +22,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
         note = ", from reports or single runs, not from tests" if engine in REPORTED_TITLES else ""
         lines.append(f"{ALL_TITLES[engine]} ({engine}){note}")
         for defect in defects_of(engine):
-            for line in _describe(defect, defect.divergence_on(engine), verbose):
+            for line in _format_entry(defect, defect.divergence_on(engine), verbose):
                 lines += wrap(line, columns)
         lines.append("")
     return "\n".join(lines).rstrip("\n")
@@ -56,7 +56,7 @@ def _to_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _describe(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:
+def _format_entry(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:
     issues = f" ({', '.join(divergence.issues)})" if divergence.issues else ""
     lines = [f"  {defect.id}: given {defect.trigger}, it {divergence.does}{issues}"]
     if not verbose:

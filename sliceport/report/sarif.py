@@ -61,7 +61,7 @@ def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
         "ruleId": group.rule,
         "ruleIndex": rule,
         "level": "note" if group.is_reported else LEVELS[group.kind],
-        "message": {"text": f"{group.op} {node!r}: {_describe(group)}"},
+        "message": {"text": f"{group.op} {node!r}: {_format_message(group)}"},
         "locations": [
             {
                 "physicalLocation": {**_physical_location(group.model), "region": {"startLine": 1}},
@@ -72,7 +72,7 @@ def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
     }
 
 
-def _describe(group: Group) -> str:
+def _format_message(group: Group) -> str:
     reported = "reported, not tested here: " if group.is_reported else ""
     parts = filter(None, [group.entry["id"], group.detail, group.effects])
     return f"{reported}{': '.join(parts)}; {group.help}"

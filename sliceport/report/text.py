@@ -12,7 +12,7 @@ from sliceport.report.table import printable, table
 from sliceport.wording import count_of
 
 if TYPE_CHECKING:
-    from sliceport.engines.comparison import Comparison, Report
+    from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
 _MAX_NAME = 48
@@ -47,8 +47,8 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
-        executor, status = comparison.executor or "-", _format_status(comparison)
-        rows.append((name, comparison.lowered.verdict, executor, byte_count, status))
+        status = comparison.status + " (alone, random data)" * comparison.alone
+        rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     findings = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = [f"{comparison.status}: {comparison.detail}" for comparison in findings]
@@ -94,10 +94,6 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
 
 def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
-
-
-def _format_status(comparison: Comparison) -> str:
-    return comparison.status + (" (alone, random data)" if comparison.alone else "")
 
 
 def _node_path(lowered: LoweredNode) -> str:

@@ -79,7 +79,8 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
             gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
-            call, request = pickle.loads(request[1]), None  # noqa: S301 - from the supervisor; a model may be large
+            # The bytes are released before the call, because they may hold a large model.
+            call, request = pickle.loads(request[1]), None  # noqa: S301 - from the supervisor
             write_message(answers, _answer(*call))
             gc.enable()
 
@@ -156,6 +157,7 @@ def _count_allocated() -> int | None:
 def _die_with_parent(parent: int) -> None:
     """Have the kernel kill this process, and the group that it leads, when the parent's pipe breaks."""
     if sys.platform != "win32" and parent != NO_PIPE:
+        # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
         is_group_leader = os.getpgrp() == os.getpid()
         fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())
@@ -175,15 +177,15 @@ def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
 
 def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
     """Return the kind and the data of the next message; None at the end of the stream."""
-    header = _read(stream, _HEADER.size)
+    header = _read_exactly(stream, _HEADER.size)
     if header is None:
         return None
     kind, size = _HEADER.unpack(header)
-    data = _read(stream, size)
+    data = _read_exactly(stream, size)
     return None if data is None else (kind, data)
 
 
-def _read(stream: IO[bytes], size: int) -> bytes | None:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     """Read `size` bytes from a stream, buffered or not; return None if the stream ends before."""
     parts = []
     while size > 0:

@@ -32,7 +32,7 @@ from sliceport.sandbox.child import (
     this_process,
     write_message,
 )
-from sliceport.sandbox.signals import STOPPING, take
+from sliceport.sandbox.signals import STOPPING, get_interruptibly
 
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.sandbox.child import main; main()"
 _MAX_STDERR = 2000
@@ -218,6 +218,7 @@ class ChildProcess:
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             write_message(self._process.stdin, request)
             return self._await_answer()
+        # Ctrl-C does not interrupt the main thread of Windows while it reads from a pipe, so another thread reads.
         answers: queue.Queue[bytes | None] = queue.Queue()
 
         def exchange() -> None:
@@ -228,7 +229,7 @@ class ChildProcess:
             answers.put(answer)
 
         threading.Thread(target=exchange, daemon=True).start()
-        return take(answers)
+        return get_interruptibly(answers)
 
     def _await_answer(self) -> bytes | None:
         """Read messages until an answer comes or the child ends; pass progress on."""

@@ -56,7 +56,7 @@ def fill_folder(
     _refuse_name(target)
     if os.path.lexists(target):
         if not overwrite:
-            raise _exists(target, "folder")
+            raise _already_exists(target, "folder")
         if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
         try:
@@ -65,7 +65,7 @@ def fill_folder(
             raise UsageError(f"output '{target}' cannot be read ({error.strerror}).") from None
         if unexpected is not None:
             raise UsageError(f"output '{target}' holds {unexpected!r}, which is not overwritten; move it elsewhere.")
-    with _beside(target) as scratch:
+    with _scratch_beside(target) as scratch:
         fill(scratch)
         _rename_or_defer(Placement(scratch, ((scratch, target),), overwrite))
 
@@ -108,7 +108,7 @@ def write_files(
     """
     for file in files:
         _refuse_target(file, overwrite)
-    with _beside(files[-1]) as scratch:
+    with _scratch_beside(files[-1]) as scratch:
         write(scratch)
         if accept(scratch):
             _rename_or_defer(Placement(scratch, tuple((scratch / file.name, file) for file in files), overwrite))
@@ -137,7 +137,7 @@ def check_output(file: Path, *, overwrite: bool) -> None:
         UsageError: The file exists and is to be kept, is a folder, or its folder is not writable.
     """
     _refuse_target(file, overwrite)
-    with _beside(file):
+    with _scratch_beside(file):
         pass
 
 
@@ -147,7 +147,7 @@ def _refuse_target(file: Path, overwrite: bool) -> None:
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
     if os.path.lexists(file) and not overwrite:
-        raise _exists(file, "name")
+        raise _already_exists(file, "name")
 
 
 def _refuse_name(target: Path) -> None:
@@ -156,7 +156,8 @@ def _refuse_name(target: Path) -> None:
         raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
 
-def _exists(target: Path, noun: str) -> UsageError:
+def _already_exists(target: Path, noun: str) -> UsageError:
+    """Return the error for a file or folder that must not be replaced."""
     option = spell("overwrite=True", "--overwrite")
     return UsageError(f"output '{target}' exists; give another {noun} or {option}.")
 
@@ -194,7 +195,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def _scratch_beside(target: Path) -> Iterator[Path]:
     """Make a scratch folder beside a file or folder, and remove it afterwards unless its placement is deferred.
 
     Raises:
@@ -311,7 +312,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     targets = [target for _, target in pairs]
     existing = [target for target in targets if os.path.lexists(target)]
     if existing and not overwrite:  # another process has made it in the meantime
-        raise _exists(existing[0], "name")
+        raise _already_exists(existing[0], "name")
     if len(pairs) == 1 and not pairs[0][0].is_dir():
         move(*pairs[0], overwrite=overwrite)  # replaces the old file in one step
         return

@@ -18,8 +18,8 @@ _WAIT_ON_WINDOWS = 0.2
 """Seconds after which Ctrl-C is noticed on Windows, where it interrupts no wait."""
 
 
-def take(waiting: queue.Queue[T]) -> T:
-    """Return the next item of a queue. Ctrl-C interrupts the wait."""
+def get_interruptibly(waiting: queue.Queue[T]) -> T:
+    """Wait for the next item of a queue and return it. Ctrl-C interrupts the wait, on Windows too."""
     while True:
         with contextlib.suppress(queue.Empty):
             return waiting.get(timeout=_WAIT_ON_WINDOWS if sys.platform == "win32" else None)

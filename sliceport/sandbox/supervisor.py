@@ -57,7 +57,7 @@ class _Pool:
     @contextlib.contextmanager
     def borrow(self) -> Iterator[ChildProcess]:
         """Yield an idle child, or a new one. Keep it for the next call unless it failed or must be replaced."""
-        if self._owner != os.getpid():
+        if self._owner != os.getpid():  # the process was forked, and the children are its parent's
             self.__init__()  # type: ignore[misc]
         with self._lock:
             while self._idle and not self._idle[-1].is_alive():  # another process has ended it

@@ -59,7 +59,7 @@ def test_indices_of_64_bits_at_run_time_are_fragile() -> None:
     report = sliceport.check(ov.Model([node], [data, *indices], "m"))
     assert described(report) == [
         "fragile step-at-run-time cut: its step comes from 'step'",
-        "fragile 64-bit-indices-at-run-time cut: wrong where 'start' or 'stop' or 'step' needs more than 32 bits",
+        "fragile 64-bit-indices-at-run-time cut: wrong if 'start' or 'stop' or 'step' needs more than 32 bits",
     ]
 
 

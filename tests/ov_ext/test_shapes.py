@@ -193,7 +193,7 @@ ERRORS = {
         "Slice",
         [[3, 3], [0, 0], [1, 1], [1, 1], [0, -2]],
         {},
-        r"an axis is named twice in axes=\[0, -2\]",
+        r"axis 0 is named twice in axes=\[0, -2\]",
     ),
     "a step": ("Slice", [[3], [0], [1], [0]], {}, "the step of axis 0 is 0"),
     "floats": ("Slice", [[3], [0.0], [1], [1]], {}, "start must hold integers, got f64"),

@@ -280,7 +280,7 @@ class TestNames:
         with pytest.raises(UsageError, match=refusal):
             beside.write_files([tmp_path / name], lambda _: None)
         with pytest.raises(UsageError, match=refusal):
-            beside.check_output(tmp_path / name)
+            beside.check_output(tmp_path / name, overwrite=False)
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ class TestNames:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         monkeypatch.setattr(sys, "platform", "win32")
-        beside.check_output(tmp_path / name)
+        beside.check_output(tmp_path / name, overwrite=False)
 
 
 class TestMove:

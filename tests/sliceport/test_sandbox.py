@@ -248,7 +248,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("wait", ["supervisor.call(time.sleep, 600, timeout=600)", "signals.take(queue.Queue())"])
+@pytest.mark.parametrize(
+    "wait", ["supervisor.call(time.sleep, 600, timeout=600)", "signals.get_interruptibly(queue.Queue())"]
+)
 def test_waiting_is_interrupted(wait: str) -> None:
     """By Ctrl-C, which ends no wait of Windows by itself; in a process of its own, as it may end that of the tests."""
     code = INTERRUPTED.replace("{wait}", wait)

@@ -63,32 +63,22 @@ std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVecto
 
 /// Returns the axis of each entry, or nothing if the axes are not known.
 std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) const {
-    Sizes named;
-    if (indices.count <= axes_input) {
-        const auto count = entry_count();
-        if (!count)
-            return std::nullopt;
-        if (*count > rank)
-            throw InvalidSlice(std::to_string(*count) + " entries are more than the rank " + std::to_string(rank) +
-                               " of data");
-        for (int64_t axis = 0; axis < *count; ++axis)
-            named.push_back(axis);
-        return named;
-    }
-    const auto& bounds = indices.of[axes_input];
-    if (!bounds || !std::all_of(bounds->begin(), bounds->end(), [](const Bounds& axis) { return axis.is_exact(); }))
+    const auto count = entry_count();
+    if (!count)
         return std::nullopt;
-    for (const auto& axis : *bounds)
-        named.push_back(normalize_axis(axis.low, rank));
-    for (size_t i = 0; i < named.size(); ++i) {
-        if (std::find(named.begin(), named.begin() + i, named[i]) != named.begin() + i) {
-            Integers written;
-            for (const auto& axis : *bounds)
-                written.push_back(axis.low);
-            throw InvalidSlice("an axis is named twice in axes=" + list_to_string(written));
-        }
+    Integers ones, named;
+    for (int64_t i = 0; i < *count; ++i)
+        ones.push_back(1);
+    const bool has_axes = indices.count > axes_input;
+    if (has_axes) {
+        const auto& bounds = indices.of[axes_input];
+        if (!bounds || !std::all_of(bounds->begin(), bounds->end(), [](const Bounds& axis) { return axis.is_exact(); }))
+            return std::nullopt;
+        for (const auto& axis : *bounds)
+            named.push_back(axis.low);
     }
-    return named;
+    // The rules for axes do not depend on starts, ends and steps, which may be unknown.
+    return SliceSpec{ones, ones, ones, has_axes ? &named : nullptr}.normalize_axes(rank);
 }
 
 Region Slice::region(const ov::Shape& shape, const Indices& indices) const {

@@ -1,8 +1,6 @@
 #include "slicing_op.hpp"
 
 #include "copy.hpp"
-#include "openvino/op/constant.hpp"
-#include "openvino/pass/constant_folding.hpp"
 
 namespace sliceport {
 namespace {
@@ -50,10 +48,6 @@ std::string quoted(const std::string& text) {
     return written + quote;
 }
 
-bool is_constant(const ov::Node* node) {
-    return ov::is_type<ov::op::v0::Constant>(node);
-}
-
 ov::Tensor to_packed(const ov::Tensor& tensor) {
     if (tensor.is_continuous())
         return tensor;
@@ -67,6 +61,7 @@ void check_element(const ov::element::Type& element) {
         throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
 }
 
+/// Sets the shape of a tensor if it has another one; setting the same one again takes time.
 void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
     const auto& shape = tensor.get_shape();
     if (shape.size() != sizes.size() || !std::equal(shape.begin(), shape.end(), sizes.begin(), [](size_t a, int64_t b) {
@@ -86,24 +81,6 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 }
 
 }  // namespace
-
-/// Returns the number of index lists, inputs and fixed ones.
-size_t SlicingOp::index_count() const {
-    return m_fixed ? m_fixed->count : get_input_size() - 1;
-}
-
-/// Returns a fixed list of indices, or null if the list is an input.
-const Integers* SlicingOp::fixed(size_t index) const {
-    return m_fixed && !m_fixed->of[index].empty() ? &m_fixed->of[index] : nullptr;
-}
-
-/// Returns the number of the input that holds a list of indices.
-size_t SlicingOp::input_of(size_t index) const {
-    size_t input = index + 1;
-    for (size_t i = 0; i < index; ++i)
-        input -= fixed(i) ? 1 : 0;
-    return input;
-}
 
 SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const {
     Indices indices;
@@ -131,6 +108,7 @@ void SlicingOp::validate_and_infer_types() {
 
 void SlicingOp::infer() {
     check_count(index_count() + 1);
+    // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
         throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
                            " inputs, got " + std::to_string(get_input_size()));
@@ -151,8 +129,7 @@ void SlicingOp::infer() {
     InlineVector<Bounds> sizes;
     for (const auto& size : shape)
         sizes.push_back(bounds_of(size));
-    const auto indices = index_bounds();
-    const auto output = output_dimensions(sizes, indices);
+    const auto output = output_dimensions(sizes, index_bounds());
     if (!output) {
         set_output_type(0, element, ov::PartialShape::dynamic());
         return;
@@ -162,12 +139,10 @@ void SlicingOp::infer() {
     for (const auto& size : *output)
         dimensions.push_back(size.axis < 0 ? dimension(size.bounds) : shape[static_cast<size_t>(size.axis)]);
     set_output_type(0, element, ov::PartialShape(std::move(dimensions)));
-    if (sizes.size() == 1)
-        pass_values(indices);
 }
 
 /// Returns the sizes of the output if all indices are fixed and the shape is known, as at each inference of a dynamic
-/// model. Returns nothing if there is more to infer than sizes: symbols, known values or an error.
+/// model. Returns nothing if there is more to infer than sizes: symbols or an error.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
     if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())
@@ -179,35 +154,11 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
             return std::nullopt;
         shape.push_back(static_cast<size_t>(size.get_min_length()));
     }
-    if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
-        return std::nullopt;
     try {
         return region(shape, *m_fixed).output_shape;
     } catch (const InvalidSlice&) {
         return std::nullopt;  // The checks that follow report the error.
     }
-}
-
-void SlicingOp::pass_values(const IndicesBounds& bounds) {
-    const auto indices = exact_indices<Indices>(bounds);
-    if (!indices)
-        return;
-    const auto element_values = element_bounds(input_value(0));
-    if (!element_values)
-        return;
-    const auto selected = region(element_values->first.get_shape(), *indices);
-    if (selected.is_empty())
-        return;
-    const ov::Shape shape(selected.output_shape.begin(), selected.output_shape.end());
-    ov::Tensor lower(get_output_element_type(0), shape), upper(get_output_element_type(0), shape);
-    copy(selected, element_values->first, lower);
-    copy(selected, element_values->second, upper);
-    auto& output = get_output_tensor(0);
-    output.set_lower_value(lower);
-    output.set_upper_value(upper);
-    ov::TensorSymbolVector symbols(1);
-    if (evaluate_symbol(symbols))
-        output.set_value_symbol(symbols[0]);
 }
 
 bool SlicingOp::has_evaluate() const {
@@ -294,57 +245,6 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     }
 }
 
-bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
-    return Op::can_constant_fold(inputs) || can_fix(inputs);
-}
-
-bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
-    if (Op::can_constant_fold(inputs))
-        return Op::constant_fold(outputs, inputs);
-    auto indices = std::make_shared<Indices>();
-    ov::OutputVector remaining_inputs{inputs[0]};
-    indices->count = index_count();
-    for (size_t i = 0; i < indices->count; ++i) {
-        if (const auto list = fixed(i)) {
-            indices->of[i] = *list;
-            continue;
-        }
-        const auto& input = inputs[input_of(i)];
-        if (const auto constant = ov::as_type<const ov::op::v0::Constant>(input.get_node()))
-            indices->of[i] = to_index_list(constant->get_tensor_view());
-        if (indices->of[i].empty())
-            remaining_inputs.push_back(input);
-    }
-    if (remaining_inputs.size() == inputs.size())
-        return false;
-    outputs[0] = make_with(remaining_inputs, std::move(indices))->output(0);
-    return true;
-}
-
-/// Returns whether indices can become attributes, that is, whether a plugin has narrowed them to 32 bits. A user's model
-/// may be folded too, but is not narrowed, so that its nodes keep the inputs that every reader of IR expects.
-bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
-    if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
-        return false;
-    // OpenVINO folds these types in another type, and expects a constant as the result.
-    if (const auto data = inputs[0].get_element_type(); data == ov::element::f16 || data == ov::element::bf16)
-        return false;
-    return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
-               return index.get_element_type() == ov::element::i32;
-           }) &&
-           std::any_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
-               return is_constant(index.get_node());
-           });
-}
-
-/// Removes the mark of the CPU plugin from narrowed inputs that are not constants. Before OpenVINO folds a node, it
-/// widens marked inputs again, and fails if one of them is not a constant.
-void SlicingOp::remove_narrowing_marks() {
-    for (size_t i = 0; i < get_input_size(); ++i)
-        if (!is_constant(get_input_node_ptr(i)))
-            input(i).get_rt_info().erase("original_precision");
-}
-
 SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
     IndicesBounds bounds;
     bounds.count = index_count();
@@ -358,27 +258,6 @@ SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
         }
     }
     return bounds;
-}
-
-void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count) {
-    const bool is_being_read = get_output_size() == 0;
-    if (!m_fixed && !is_being_read)
-        return;
-    Indices indices;
-    size_t lists = 0;
-    for (size_t i = 0; i < count; ++i) {
-        std::vector<int64_t> values;
-        for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
-            values.push_back(index.value);
-        visitor.on_attribute(names[i], values);
-        for (const auto value : values)
-            indices.of[i].push_back(value);
-        lists += values.empty() ? 0 : 1;
-    }
-    if (lists == 0 || !is_being_read)
-        return;
-    indices.count = get_input_size() - 1 + lists;
-    m_fixed = std::make_shared<const Indices>(std::move(indices));
 }
 
 std::optional<int64_t> SlicingOp::entry_count() const {

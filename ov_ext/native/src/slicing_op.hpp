@@ -96,7 +96,6 @@ private:
     void remove_narrowing_marks();
     IndicesBounds index_bounds() const;
     std::optional<Sizes> find_exact_sizes() const;
-    void pass_values(const IndicesBounds& indices);
     std::optional<int64_t> check_list(size_t input, const char* name) const;
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
 
@@ -106,6 +105,7 @@ private:
     /// This takes longer than a small slice: 1.45 times as long as the built-in operator instead of 1.05 times. So when
     /// the plugin folds constants, constant indices become attributes.
     std::shared_ptr<const Indices> m_fixed;
+    /// Whether an index input has ever had another type than i32, so that a plugin has narrowed it if it is i32 now.
     bool m_had_wide_indices = false;
 };
 

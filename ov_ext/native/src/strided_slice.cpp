@@ -69,7 +69,8 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
             output.push_back({sizes[static_cast<size_t>(entry.axis)], entry.axis});
         } else if (entry.kind == EntryKind::shrink) {
             const auto& index = indices.of[begin];
-            check_shrunk_index(entry,
+            check_shrunk_index(entry.position,
+                               entry.axis,
                                sizes[static_cast<size_t>(entry.axis)],
                                index ? (*index)[static_cast<size_t>(entry.position)] : any_index);
         } else if (entry.kind == EntryKind::slice) {

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sliceport.directml.device.client import Device, NodeRun
+from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.device.install import host_command
+from sliceport.directml.device.profile import NodeRun
 
 __all__ = [
     "CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "open",

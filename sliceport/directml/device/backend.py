@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
 from sliceport.directml.device.libraries import PACKAGE, VERSION
-from sliceport.directml.device.programs import source
 
 Progress = Callable[[str], None]
-_OPTIONS = ("-std=c++17", "-O1", "-w", "-fms-extensions", "-DDML_TARGET_VERSION_USE_LATEST", "-D_Maybenull_=")
 
 
 class HostBackend(ABC):
@@ -20,13 +17,9 @@ class HostBackend(ABC):
 
     Attributes:
         text: A short description.
-        disk: The disk space that an installation takes.
-        sources: The files of the package that an installation is made from.
     """
 
     text: str
-    disk: str
-    sources: tuple[str, ...] = ("host.cpp", "guids.h", "native_vkd3d.h")
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -58,28 +51,8 @@ class HostBackend(ABC):
 
     def hash_recipe(self) -> str:
         """Return a hash of all that decides what an installation consists of."""
-        digest = hashlib.sha256(f"{PACKAGE}=={VERSION} {_OPTIONS} {self._ingredients()}".encode())
-        for name in self.sources:
-            digest.update(source(name).read_bytes())
-        return digest.hexdigest()[:12]
-
-    def copy_sources(self, home: Path) -> None:
-        """Copy the files that an installation is made from."""
-        for name in self.sources:
-            shutil.copyfile(source(name), home / name)
+        return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:
         """Return the part of the recipe that only this backend has."""
         return self.text
-
-
-def compile_command(compiler: str, home: str, *options: str) -> list[str]:
-    """Return the command that compiles the host program.
-
-    Args:
-        compiler: The command of mingw's g++.
-        home: The folder of the sources, as the compiler sees it.
-        options: More options, such as folders of headers.
-    """
-    command = [compiler, *_OPTIONS, "-D_stdcall=__stdcall", *options, "-static", "-s"]
-    return [*command, f"{home}/host.cpp", "-o", f"{home}/host.exe", "-luuid", "-ldxguid"]

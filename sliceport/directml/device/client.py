@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,18 +19,21 @@ from sliceport.directml.abi import Image
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import decode, encode
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
+from sliceport.directml.device.profile import NodeRun, read_profile
 from sliceport.directml.emulator import FILL
+from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator
 from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
 _PIECE = 2**24
+"""Bytes of a file that are held in memory at a time."""
 WEIGHTS = "weights"
 """Name of the external data file of a model that is sent with weights."""
 
 _MAX_TRIES = 3
-_STARTING = ("D3D12CreateDevice", "DMLCreateDevice1")
+_DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
 
 
@@ -53,9 +57,10 @@ class FileRange:
         try:
             with open(self.path, "rb") as file:
                 file.seek(self.offset)
-                for at in range(0, self.size, _PIECE):
-                    piece = file.read(min(_PIECE, self.size - at))
-                    if len(piece) < min(_PIECE, self.size - at):
+                for position in range(0, self.size, _PIECE):
+                    size = min(_PIECE, self.size - position)
+                    piece = file.read(size)
+                    if len(piece) < size:
                         raise DeviceError(f"'{self.path}' ends before byte {self.offset + self.size}.")
                     yield memoryview(piece)
         except OSError as error:
@@ -63,15 +68,6 @@ class FileRange:
 
 
 _Parts = Sequence[memoryview | FileRange]
-
-
-@dataclass(frozen=True)
-class NodeRun:
-    """A node that ran, and the execution provider that ran it."""
-
-    name: str
-    op_type: str
-    provider: str
 
 
 class Device:
@@ -144,7 +140,7 @@ class Device:
 
     def facts(self) -> dict[str, Any]:
         """Return adapter, DirectML feature level, data types and onnxruntime's version."""
-        return self._ask({"do": "facts"})[0]
+        return self._ask({"do": "facts", "levels": list(FeatureLevel)})[0]
 
     def create_operator(self, operator: Operator) -> int:
         """Call IDMLDevice::CreateOperator and return its HRESULT, 0 for success.
@@ -220,7 +216,7 @@ class Device:
             HostDied: The host program ended or did not answer in time.
             DeviceError: An input holds strings, or the weights cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback)[0]
+        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=True, trace=False)[0]
 
     def trace_onnx(
         self,
@@ -244,9 +240,14 @@ class Device:
         inputs: Mapping[str, npt.NDArray[Any]],
         outputs: Sequence[str],
         weights: Sequence[FileRange],
-        **options: bool,
+        *,
+        fallback: bool,
+        fusion: bool,
+        trace: bool,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
+        """Run a model, and return its outputs and, if `trace` is true, the nodes that ran."""
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
+        disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
         request = {
             "do": "onnx",
             "model_size": len(model),
@@ -256,15 +257,18 @@ class Device:
                 for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
-            **options,
+            "config": dict.fromkeys(disabled, "1"),
+            "trace": trace,
         }
         header, reply = self._ask(request, [model, *weights, *(data for *_, data in arrays.values())])
-        results, position = [], 0
+        position = header.get("profile_size", 0)
+        nodes = read_profile(reply[:position]) if trace else []
+        results = []
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
             position += output["size"]
             results.append(decode(output["element"], output["shape"], data))
-        return results, [NodeRun(**node) for node in header.get("nodes", ())]
+        return results, nodes
 
     def _ask(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange] = ()) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
@@ -281,7 +285,7 @@ class Device:
             try:
                 answer = self._ask_once(request, payload)
             except (CallFailed, HostDied) as error:
-                is_device_creation = isinstance(error, CallFailed) and error.call in _STARTING
+                is_device_creation = isinstance(error, CallFailed) and error.call in _DEVICE_CREATION
                 is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
                 if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_device_creation):
                     raise
@@ -292,6 +296,7 @@ class Device:
             return answer
 
     def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange]) -> tuple[dict[str, Any], bytes]:
+        """Send a request and return its answer. A host program that gives none is ended."""
         parts = [part if isinstance(part, FileRange) else memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
@@ -320,10 +325,11 @@ class Device:
             os.ftruncate(self._memory, 0)
         if "error" in header:
             failure = header["error"]
-            raise CallFailed(failure["call"], int(failure["hresult"], 16), failure["message"])
+            raise CallFailed(failure["call"], failure["hresult"], failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly."""
         pipe, environment = subprocess.PIPE, self._environment
         if sys.platform == "linux":
             self._memory = os.memfd_create("sliceport")
@@ -355,7 +361,7 @@ def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str
         while written < len(part):
             written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
-    return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+    return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
 def _write(memory: int, parts: _Parts) -> None:
@@ -389,5 +395,5 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
 
 
 def _describe(image: Image) -> dict[str, Any]:
-    """Return the fields of a header that describe an image at the begin of the payload."""
+    """Return the fields of a header that describe an image at the start of the payload."""
     return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

@@ -6,6 +6,7 @@ import ctypes
 import sys
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.feature_levels import FeatureLevel
@@ -69,6 +70,20 @@ class ComObject:
         created = ctypes.c_void_p()
         self.call(name, slot, *args, ctypes.addressof(created))
         return ComObject(created.value or 0)
+
+
+def create(function: Any, name: str, *args: int | bytes) -> ComObject:
+    """Call a function of a library whose last argument, which `args` leaves out, receives an object.
+
+    Raises:
+        CallFailed: The function failed.
+    """
+    types = (ctypes.c_char_p if isinstance(arg, bytes) else ctypes.c_uint64 for arg in args)
+    function.argtypes = [*types, ctypes.c_void_p]
+    function.restype = ctypes.c_uint32
+    created = ctypes.c_void_p()
+    check(name, function(*args, ctypes.byref(created)))
+    return ComObject(created.value or 0)
 
 
 def check(name: str, hresult: int) -> None:

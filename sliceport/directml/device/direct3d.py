@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, check
-from sliceport.directml.device.errors import CallFailed
+from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, check, create
 from sliceport.directml.feature_levels import FeatureLevel
 
 _D3D12_DEVICE = uuid.UUID("189819f1-1db6-4b57-be54-1821339b85f7").bytes_le
@@ -33,11 +32,15 @@ _RECORDER = uuid.UUID("e6857a76-2e3e-4fdd-bff4-5d2ba10fb453").bytes_le
 _DEFAULT, _UPLOAD, _READBACK = 1, 2, 3
 _UNORDERED_ACCESS, _COPY_DEST, _COPY_SOURCE, _GENERIC_READ = 0x8, 0x400, 0x800, 0xAC3
 _MAX_COMPILED = 64
+"""Number of compiled operators that are kept, to bound the memory that they hold."""
+
+_Binding = tuple[ComObject, int, int]
+"""A buffer, the start of a tensor in it, and the size of the buffer."""
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A compiled and initialized operator, and what it keeps; `needs` are its descriptors and sizes of memory."""
+    """A compiled and initialized operator, its needs (see `_binding_properties`), and its persistent memory."""
 
     operator: ComObject
     needs: tuple[int, int, int]
@@ -57,22 +60,22 @@ class Direct3DDevice(OperatorFactory):
     """
 
     def __init__(self, folder: Path, adapter: int = 0) -> None:
-        factory = _create(_load("dxgi.dll").CreateDXGIFactory1, "CreateDXGIFactory1", _FACTORY)
+        factory = create(_load("dxgi.dll").CreateDXGIFactory1, "CreateDXGIFactory1", _FACTORY)
         chosen = factory.create("EnumAdapters", 7, adapter)
         description = ctypes.create_string_buffer(304)  # DXGI_ADAPTER_DESC
         chosen.call("GetDesc", 8, ctypes.addressof(description))
         self.adapter = ctypes.wstring_at(ctypes.addressof(description))
         create_device = _load("d3d12.dll").D3D12CreateDevice
-        self._d3d = _create(create_device, "D3D12CreateDevice", chosen.address, 0xB000, _D3D12_DEVICE)
+        self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, 0xB000, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
         arguments = (self._d3d.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
-        super().__init__(_create(create_dml, "DMLCreateDevice1", *arguments))
+        super().__init__(create(create_dml, "DMLCreateDevice1", *arguments))
         self._queue = self._d3d.create("CreateCommandQueue", 8, struct.pack("=4i", 0, 0, 0, 0), _QUEUE)
         self._allocator = self._d3d.create("CreateCommandAllocator", 9, 0, _ALLOCATOR)
         self._list = self._d3d.create("CreateCommandList", 12, 0, 0, self._allocator.address, 0, _LIST)
         self._fence = self._d3d.create("CreateFence", 36, 0, 0, _FENCE)
         self._recorder = self.dml.create("CreateCommandRecorder", 11, _RECORDER)
-        self._ticket = 0
+        self._fence_value = 0
         self._compiled: dict[bytes, _Compiled] = {}
 
     def shader_model(self) -> str:
@@ -85,7 +88,8 @@ class Direct3DDevice(OperatorFactory):
         """Run an operator.
 
         Args:
-            key: Bytes that only equal operators share; those that ran last are kept compiled.
+            key: Bytes that only equal operators share. Layers of a model often repeat an operator, so operators are
+                kept compiled.
             operator: The address of its DML_OPERATOR_DESC.
             data: The contents of all buffers before the run, the input's first.
             sizes: The sizes of the buffers in bytes, multiples of 4.
@@ -97,40 +101,39 @@ class Direct3DDevice(OperatorFactory):
         Raises:
             CallFailed: DirectML refuses the operator, or the device is lost.
         """
-        compiled = self._compiled.pop(key, None) or self._compile(operator)
-        self._compiled[key] = compiled
-        if len(self._compiled) > _MAX_COMPILED:
-            del self._compiled[next(iter(self._compiled))]
+        if key not in self._compiled:
+            if len(self._compiled) == _MAX_COMPILED:
+                self._compiled.clear()
+            self._compiled[key] = self._compile(operator)
+        compiled = self._compiled[key]
         upload = self._buffer(len(data), _UPLOAD, _GENERIC_READ)
         ctypes.memmove(_map(upload), data, len(data))
-        upload_end = 0
-        buffers = []
+        position = 0
+        bindings: list[_Binding] = []
         for size in sizes:
             buffer = self._buffer(size, _DEFAULT, _COPY_DEST)
-            self._copy(buffer, 0, upload, upload_end, size)
+            self._copy(buffer, 0, upload, position, size)
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
-            buffers.append(buffer)
-            upload_end += size
-        bindings = [
-            (buffer, offset if i == 0 else 0, size) for i, (buffer, size) in enumerate(zip(buffers, sizes, strict=True))
-        ]
+            bindings.append((buffer, 0 if bindings else offset, size))
+            position += size
         kept = self._dispatch(compiled.operator, compiled.needs, bindings[:1], bindings[1:], compiled.persistent)
         readback = self._buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
-        end = 0
-        for buffer, size in zip(buffers[1:], sizes[1:], strict=True):
+        position = 0
+        for buffer, _, size in bindings[1:]:
             self._transition(buffer, _UNORDERED_ACCESS, _COPY_SOURCE)
-            self._copy(readback, end, buffer, 0, size)
-            end += size
+            self._copy(readback, position, buffer, 0, size)
+            position += size
         self._finish()
         del kept
-        return ctypes.string_at(_map(readback), end)
+        return ctypes.string_at(_map(readback), position)
 
     def _compile(self, operator: int) -> _Compiled:
+        """Create, compile and initialize the operator of a DML_OPERATOR_DESC, given by its address."""
         created = self.new_operator(operator)
         compiled = self.dml.create("CompileOperator", 9, created.address, 0, _COMPILED_OPERATOR)
         needs = _binding_properties(compiled)
-        operators = (ctypes.c_uint64 * 1)(compiled.address)
-        initializer = self.dml.create("CreateOperatorInitializer", 10, 1, ctypes.addressof(operators), _INITIALIZER)
+        operators = struct.pack("=Q", compiled.address)
+        initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
         persistent = self._buffer(needs[2], _DEFAULT, _UNORDERED_ACCESS) if needs[2] else None
         outputs = [(persistent, 0, needs[2])] if persistent else []
         kept = self._dispatch(initializer, _binding_properties(initializer), [], outputs, None)
@@ -142,76 +145,70 @@ class Direct3DDevice(OperatorFactory):
         self,
         dispatchable: ComObject,
         needs: tuple[int, int, int],
-        inputs: Sequence[tuple[ComObject, int, int]],
-        outputs: Sequence[tuple[ComObject, int, int]],
+        inputs: Sequence[_Binding],
+        outputs: Sequence[_Binding],
         persistent: ComObject | None,
     ) -> list[Any]:
-        """Record a dispatch, and return what must live until it has run.
-
-        The methods that bind have no result: an error in them removes the device.
-        """
+        """Record a dispatch, and return the objects that must live until it has run."""
         count = max(needs[0], 1)
         heap = self._d3d.create("CreateDescriptorHeap", 14, struct.pack("=iIiI", 0, count, 1, 0), _HEAP)
-        heaps = (ctypes.c_uint64 * 1)(heap.address)
-        call_method(self._list.address, 28, 1, ctypes.addressof(heaps))
+        call_method(self._list.address, 28, 1, struct.pack("=Q", heap.address))  # SetDescriptorHeaps
+        # GetCPUDescriptorHandleForHeapStart and GetGPUDescriptorHandleForHeapStart
         starts = _read_struct(heap, 9, "=Q") + _read_struct(heap, 10, "=Q")
         desc = struct.pack("=4Q", dispatchable.address, *starts, count)
         table = self.dml.create("CreateBindingTable", 12, desc, _BINDING_TABLE)
         temporary = self._buffer(needs[1], _DEFAULT, _UNORDERED_ACCESS) if needs[1] else None
-        for slot, buffer, size in ((10, temporary, needs[1]), (11, persistent, needs[2])):
-            if buffer is not None:
-                bindings = _Bindings([(buffer, 0, size)])
-                call_method(table.address, slot, bindings.address)
+        if temporary is not None:
+            _bind(table, 10, [(temporary, 0, needs[1])])  # BindTemporaryResource
+        if persistent is not None:
+            _bind(table, 11, [(persistent, 0, needs[2])])  # BindPersistentResource
         for name, slot, buffers in (("BindInputs", 8, inputs), ("BindOutputs", 9, outputs)):
             if buffers:
-                bindings = _Bindings(buffers)
-                call_method(table.address, slot, len(buffers), bindings.address)
+                _bind(table, slot, buffers, len(buffers))
                 self._check_not_removed(name)
+        # RecordDispatch
         call_method(self._recorder.address, 8, self._list.address, dispatchable.address, table.address)
         self._check_not_removed("RecordDispatch")
         return [heap, table, temporary]
 
     def _check_not_removed(self, name: str) -> None:
-        check(name, call_method(self.dml.address, 15))
+        """Raise CallFailed if the device is lost, which methods without a result do not report."""
+        check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
+        """Create a buffer in a type of heap and an initial state."""
         properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
         # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level.
         desc = struct.pack("=i4xQQI2Hi2Iii4x", 1, 0, size, 1, 1, 1, 0, 1, 0, 1, flags)
-        create = self._d3d.create
-        return create("CreateCommittedResource", 27, properties, 0, desc, state, 0, _RESOURCE)
+        return self._d3d.create("CreateCommittedResource", 27, properties, 0, desc, state, 0, _RESOURCE)
 
-    def _copy(self, target: ComObject, at: int, source: ComObject, begin: int, size: int) -> None:
-        call_method(self._list.address, 15, target.address, at, source.address, begin, size)
+    def _copy(self, target: ComObject, target_offset: int, source: ComObject, offset: int, size: int) -> None:
+        # CopyBufferRegion
+        call_method(self._list.address, 15, target.address, target_offset, source.address, offset, size)
 
     def _transition(self, buffer: ComObject, before: int, after: int) -> None:
         barrier = struct.pack("=2iQ3I4x", 0, 0, buffer.address, 0, before, after)
-        call_method(self._list.address, 26, 1, barrier)
+        call_method(self._list.address, 26, 1, barrier)  # ResourceBarrier
 
     def _finish(self) -> None:
         """Execute the recorded commands, wait for their end, and begin a new list."""
         self._list.call("CommandList::Close", 9)
-        lists = (ctypes.c_uint64 * 1)(self._list.address)
-        call_method(self._queue.address, 10, 1, ctypes.addressof(lists))
-        self._ticket += 1
-        self._queue.call("CommandQueue::Signal", 14, self._fence.address, self._ticket)
-        self._fence.call("Fence::SetEventOnCompletion", 9, self._ticket, 0)  # without an event it waits
+        call_method(self._queue.address, 10, 1, struct.pack("=Q", self._list.address))  # ExecuteCommandLists
+        self._fence_value += 1
+        self._queue.call("CommandQueue::Signal", 14, self._fence.address, self._fence_value)
+        self._fence.call("Fence::SetEventOnCompletion", 9, self._fence_value, 0)  # without an event it waits
         self._check_not_removed("ExecuteCommandLists")
         self._allocator.call("CommandAllocator::Reset", 8)
         self._list.call("CommandList::Reset", 10, self._allocator.address, 0)
 
 
-class _Bindings:
-    """An array of DML_BINDING_DESC; `address` is its place as long as this value lives."""
-
-    def __init__(self, buffers: Sequence[tuple[ComObject, int, int]]) -> None:
-        packed = b"".join(struct.pack("=3Q", each.address, offset, size - offset) for each, offset, size in buffers)
-        self._bindings = ctypes.create_string_buffer(packed, len(packed))
-        base = ctypes.addressof(self._bindings)
-        descs = b"".join(struct.pack("=i4xQ", 1, base + 24 * i) for i in range(len(buffers)))
-        self._descs = ctypes.create_string_buffer(descs, len(descs))
-        self.address = ctypes.addressof(self._descs)
+def _bind(table: ComObject, slot: int, bindings: Sequence[_Binding], *count: int) -> None:
+    """Call a method of an IDMLBindingTable on an array of DML_BINDING_DESC, each for one DML_BUFFER_BINDING."""
+    structs = b"".join(struct.pack("=3Q", buffer.address, offset, size - offset) for buffer, offset, size in bindings)
+    memory = ctypes.create_string_buffer(structs, len(structs))
+    descs = (struct.pack("=i4xQ", 1, ctypes.addressof(memory) + 24 * i) for i in range(len(bindings)))
+    call_method(table.address, slot, *count, b"".join(descs))
 
 
 def _load(name: str) -> Any:
@@ -220,23 +217,9 @@ def _load(name: str) -> Any:
     return ctypes.WinDLL(name)
 
 
-def _create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a function whose last argument receives an object."""
-    function.argtypes = [
-        *(ctypes.c_char_p if isinstance(arg, bytes) else ctypes.c_uint64 for arg in args),
-        ctypes.c_void_p,
-    ]
-    function.restype = ctypes.c_uint32
-    created = ctypes.c_void_p()
-    check(name, function(*args, ctypes.byref(created)))
-    if created.value is None:
-        raise CallFailed(name, 0x80004003, "it returns no object")
-    return ComObject(created.value)
-
-
 def _binding_properties(dispatchable: ComObject) -> tuple[int, int, int]:
     """Return the number of descriptors, and the bytes of temporary and of persistent memory."""
-    count, temporary, persistent = _read_struct(dispatchable, 8, "=I4xQQ")
+    count, temporary, persistent = _read_struct(dispatchable, 8, "=I4xQQ")  # GetBindingProperties
     return count, temporary, persistent
 
 

@@ -116,6 +116,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
 
 
 def _build_validator(scratch: Path, say: Progress) -> None:
+    """Download the library for Linux into a folder, and check that it accepts and refuses operators."""
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
@@ -125,6 +126,7 @@ def _build_validator(scratch: Path, say: Progress) -> None:
 
 
 def _build_host(scratch: Path, say: Progress) -> None:
+    """Build an installation in a folder, and check that it computes right values."""
     host = backend()
     host.build(scratch, say)
     say("testing it")

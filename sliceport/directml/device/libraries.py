@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.programs import run
 
 PACKAGE = "onnxruntime-directml"
 VERSION = "1.24.4"
@@ -56,14 +55,13 @@ class Wheel:
                 (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
 
     def _download(self, folder: Path) -> Path:
+        """Download the wheel into a folder, and return its path."""
         requirements = folder / "requirements.txt"
         requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
         options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
         target = ["--platform", self.platform, "--python-version", self.python, "--dest", str(folder)]
         command = [sys.executable, "-m", "pip", "download", *options, *target]
-        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if completed.returncode:
-            raise DeviceError(f"pip cannot download {self.package} ({' '.join(completed.stderr.split())[-300:]}).")
+        run(command, f"pip download {self.package}")
         (wheel,) = folder.glob("*.whl")
         return wheel
 
@@ -117,8 +115,7 @@ def _find_installed() -> Path | None:
     if sys.platform != "win32":
         return None
     try:
-        files = importlib.metadata.files(PACKAGE) or []
+        folder = Path(str(importlib.metadata.distribution(PACKAGE).locate_file(FOR_WINDOWS.folder)))
     except importlib.metadata.PackageNotFoundError:
         return None
-    folders = [Path(str(file.locate())).parent for file in files if file.name == LIBRARIES[0]]
-    return next((folder for folder in folders if all((folder / name).is_file() for name in LIBRARIES)), None)
+    return folder if all((folder / name).is_file() for name in LIBRARIES) else None

@@ -20,7 +20,7 @@ MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
 
 
 def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
-    """Return the begin of a frame, before its payload.
+    """Return the start of a frame, up to its payload.
 
     Raises:
         DeviceError: The header or payload is larger than the host program takes.
@@ -30,15 +30,3 @@ def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
         if size > limit:
             raise DeviceError(f"a request of {size} bytes is more than the host program takes ({limit}).")
     return PREFIX.pack(len(text), payload_size) + text
-
-
-def decode_header(text: bytes) -> dict[str, Any]:
-    """Parse the header of a frame.
-
-    Raises:
-        ValueError: The header is not a JSON object.
-    """
-    header = json.loads(text)
-    if not isinstance(header, dict):
-        raise ValueError("the header is not an object")
-    return header

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.directml.abi import to_native
-from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory
+from sliceport.directml.device.com import IDML_DEVICE, OperatorFactory, create
 from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import FOR_LINUX
@@ -94,6 +94,11 @@ def title(library_folder: Path) -> str:
 
 
 def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
+    """Call a function in a child process, because the library may crash.
+
+    Raises:
+        DeviceError: The library cannot be used on this machine, or it crashed.
+    """
     try:
         return int(supervisor.call(function, library_folder, *args))
     except supervisor.ChildLost:
@@ -125,7 +130,8 @@ class Validator(OperatorFactory):
         library_folder: The folder of the library and its stand-ins.
 
     Raises:
-        OSError: The library cannot be loaded, or creates no device.
+        OSError: The library cannot be loaded.
+        CallFailed: The library creates no device.
     """
 
     def __init__(self, library_folder: Path) -> None:
@@ -133,14 +139,8 @@ class Validator(OperatorFactory):
         library = self._load(library_folder)
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
-        created = ctypes.c_void_p()
-        create = library.DMLCreateDevice1
-        create.restype = ctypes.c_int32
-        create.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
-        hresult = create(device.address, 0, FeatureLevel.V1_0, IDML_DEVICE, ctypes.byref(created))
-        if hresult or created.value is None:
-            raise OSError(f"DMLCreateDevice1 failed with 0x{hresult & _MASK:08x}")
-        super().__init__(ComObject(created.value))
+        arguments = (device.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
+        super().__init__(create(library.DMLCreateDevice1, "DMLCreateDevice1", *arguments))
 
     def _load(self, library_folder: Path) -> ctypes.CDLL:
         """Load the library, which finds the stand-ins by their bare names among the loaded libraries.

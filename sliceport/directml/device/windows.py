@@ -17,8 +17,6 @@ class Windows(HostBackend):
     """The backend of Windows, which needs no compiler."""
 
     text = "natively on Windows"
-    disk = "about 40 MB"
-    sources = ()
 
     def missing(self) -> str | None:
         """Return what this machine lacks for an installation, or None."""

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from sliceport.directml.abi import relocate
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import dtype_of
 from sliceport.directml.device.client import WEIGHTS
@@ -30,8 +31,6 @@ from sliceport.directml.feature_levels import FeatureLevel
 
 _E_INVALIDARG, _E_NOTIMPL, _E_FAIL, _E_OUTOFMEMORY = 0x80070057, 0x80004001, 0x80004005, 0x8007000E
 _PROVIDER = "DmlExecutionProvider"
-_KERNEL = "_kernel_time"
-"""End of the names of a profile's events for nodes."""
 
 Answer = tuple[dict[str, Any], bytes]
 
@@ -82,20 +81,15 @@ class Host:
         return facts, b""
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
-        memory, address = _relocate(request["operator"], payload)
-        self._device.new_operator(address)
-        del memory
+        memory = _relocate(request["operator"], payload)
+        self._device.new_operator(ctypes.addressof(memory) + request["operator"]["desc"])
         return {}, b""
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
-        size = request["operator"]["size"]
-        sizes = [request["input"], *request["outputs"]]
-        if any(each <= 0 or each % 4 for each in sizes) or sum(sizes) != len(payload) - size:
-            raise ValueError("the payload is not as long as the buffers, or a size is not a multiple of 4")
-        memory, address = _relocate(request["operator"], payload)
-        result = self._device.run(payload[:size], address, payload[size:], sizes, request["offset"])
-        del memory
-        return {}, result
+        memory = _relocate(request["operator"], payload)
+        address = ctypes.addressof(memory) + request["operator"]["desc"]
+        key, data = payload[: len(memory)], payload[len(memory) :]
+        return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
         import onnxruntime as ort
@@ -103,7 +97,7 @@ class Host:
         _version_of_provider()
         options = _session_options(ort, request)
         model_size = request["model_size"]
-        inputs_start = model_size + request.get("weights_size", 0)
+        inputs_start = model_size + request["weights_size"]
         weights = payload[model_size:inputs_start]
         try:
             if weights:
@@ -122,24 +116,18 @@ class Host:
             raise
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed("Run", _E_FAIL, str(error)) from None
-        header: dict[str, Any] = {"nodes": _read_profile(Path(session.end_profiling()))} if request.get("trace") else {}
-        header["outputs"] = [
+        profile = _end_profile(session) if request["trace"] else b""
+        outputs = [
             {"shape": list(each.shape()), "element": each.element_type(), "size": each.tensor_size_in_bytes()}
             for each in results
         ]
         data = [ctypes.string_at(each.data_ptr(), size) for each in results if (size := each.tensor_size_in_bytes())]
-        return header, b"".join(data)
+        return {"profile_size": len(profile), "outputs": outputs}, b"".join([profile, *data])
 
 
-def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[Any, int]:
-    """Copy an operator's structs, and return the copy and the address of its DML_OPERATOR_DESC."""
-    if image["size"] > len(payload):
-        raise ValueError("the payload is shorter than the operator")
-    memory = ctypes.create_string_buffer(payload[: image["size"]], image["size"])
-    base = ctypes.addressof(memory)
-    for position in image["pointers"]:
-        ctypes.c_uint64.from_buffer(memory, position).value += base
-    return memory, base + image["desc"]
+def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c_char]:
+    """Copy the structs of an operator from the start of a payload."""
+    return relocate(bytearray(payload[: image["size"]]), image["pointers"])
 
 
 def _version_of_provider() -> str:
@@ -159,15 +147,14 @@ def _version_of_provider() -> str:
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
+    """Return the options of a session, with the same settings as those of `host/host.cpp`."""
     options = ort.SessionOptions()
     options.enable_mem_pattern = False
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if not request.get("fallback", False):
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    if not request.get("fusion", True):
-        options.add_session_config_entry("ep.dml.disable_graph_fusion", "1")
-    if request.get("trace", False):
+    for name, value in request["config"].items():
+        options.add_session_config_entry(name, value)
+    if request["trace"]:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(tempfile.gettempdir(), f"sliceport{os.getpid()}"))
     return options
@@ -178,6 +165,7 @@ def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[di
     feeds, buffers, end = {}, [], 0
     for each in inputs:
         width = dtype_of(each["element"]).itemsize
+        # Elements of less than a byte are packed in `data`, but onnxruntime wants an array of the tensor's shape.
         memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
         end += each["size"]
@@ -187,23 +175,16 @@ def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[di
     return feeds, buffers
 
 
-def _read_profile(path: Path) -> list[dict[str, str]]:
-    """Return name, operator and provider of each node that ran, and remove the profile."""
-    events = json.loads(path.read_text(encoding="utf-8"))
+def _end_profile(session: Any) -> bytes:
+    """Return the content of a session's profile, and remove the file."""
+    path = Path(session.end_profiling())
+    profile = path.read_bytes()
     path.unlink()
-    return [
-        {
-            "name": event["name"].removesuffix(_KERNEL),
-            "op_type": event["args"].get("op_name", ""),
-            "provider": event["args"].get("provider", ""),
-        }
-        for event in events
-        if event.get("cat") == "Node" and event["name"].endswith(_KERNEL)
-    ]
+    return profile
 
 
 def _describe_failure(call: str, hresult: int, message: str) -> dict[str, Any]:
-    return {"error": {"call": call, "hresult": f"0x{hresult:08x}", "message": message}}
+    return {"error": {"call": call, "hresult": hresult, "message": message}}
 
 
 def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
@@ -212,7 +193,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
             sys.exit(3)  # not a frame of the client
-        request = protocol.decode_header(requests.read(header_size))
+        request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))
         answers.write(payload)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from sliceport.directml.device import ways
-from sliceport.directml.device.backend import HostBackend, Progress, compile_command
+from sliceport.directml.device.backend import HostBackend, Progress
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import install_libraries
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
@@ -33,6 +33,12 @@ _LIB = "usr/lib/x86_64-linux-gnu"
 _DLLS = f"{_LIB}/wine/x86_64-windows"
 _ZLIB = "usr/x86_64-w64-mingw32/lib/zlib1.dll"
 _LEFT_OUT_OF_COMPILER = r"usr/share/(?!mingw-w64/).*|.*/(lto1|lto-wrapper|gcov.*|lib(gomp|ssp|atomic|quadmath).*)"
+_SOURCES = ("host.cpp", "guids.h", "native_vkd3d.h", "apt.conf", "files.txt", "inside.sh")
+_OPTIONS = (
+    "-std=c++17", "-O1", "-w", "-fms-extensions", "-static", "-s", "-I/mingw/usr/include",
+    "-DDML_TARGET_VERSION_USE_LATEST", "-D_Maybenull_=", "-D_stdcall=__stdcall",
+)  # fmt: skip
+_LIBRARIES = ("-luuid", "-ldxguid", "-ldxgi")
 _COMMANDS = ("sh", "cp", "echo", "mkdir", "sleep", "true")
 _HOME = "/opt/sliceport"
 _WINEBOOT_TIMEOUT = 180.0
@@ -47,8 +53,6 @@ class WineRoot(HostBackend):
     """The backend of Linux."""
 
     text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
-    disk = "about 320 MB"
-    sources = (*HostBackend.sources, "apt.conf", "files.txt", "inside.sh")
 
     def missing(self) -> str | None:
         """Return what this machine lacks for an installation, or None."""
@@ -76,8 +80,8 @@ class WineRoot(HostBackend):
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
     def _ingredients(self) -> str:
-        packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS)
-        return f"{_RECIPE} {packages} {_LEFT_OUT_OF_COMPILER}"
+        packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS, _LEFT_OUT_OF_COMPILER)
+        return f"{_RECIPE} {packages} {_OPTIONS} {[source(name).read_text() for name in _SOURCES]}"
 
     def build(self, folder: Path, say: Progress) -> None:
         """Unpack Wine and a compiler, build the host program and a Wine prefix, and remove the compiler."""
@@ -87,13 +91,17 @@ class WineRoot(HostBackend):
         home.mkdir(parents=True)
         install_libraries(home, say)
         say("building the host program")
-        self.copy_sources(home)
-        _compile(folder)
+        for name in _SOURCES:
+            shutil.copyfile(source(name), home / name)
+        run(compile_command(folder, "host"), "the compiler")
+        dlls = [f"/{_DLLS}/{path.name}" for path in (folder / _DLLS).iterdir()]
+        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # they hold debug information
         shutil.rmtree(compiler)
         say("making a Wine prefix")
         _make_prefix(folder, home / "prefix")
 
     def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
+        """Unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
         mirror = find_mirror()
         assert mirror is not None
         say("looking up packages")
@@ -104,7 +112,7 @@ class WineRoot(HostBackend):
         sizes = for_root | for_compiler
         say(f"downloading {len(sizes)} packages of Debian {_SUITE}, {sum(sizes.values()) / 1e6:.0f} MB")
         files = index.download(sizes)
-        say(f"unpacking what DirectML needs of them ({self.disk} in the end)")
+        say("unpacking what DirectML needs of them (about 320 MB in the end)")
         # What a run or the making of a prefix was seen to read, and the libraries of the programs.
         needed = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
         for name in for_root:
@@ -136,13 +144,16 @@ def _write_system_files(root: Path) -> None:
     (root / _DLLS / "zlib1.dll").write_bytes(zlib)
 
 
-def _compile(root: Path) -> None:
-    """Compile the host program with the compiler in `/mingw`, and take debug information out of Wine's DLLs."""
-    tool = "/mingw/usr/bin/x86_64-w64-mingw32-"
-    enter = ways.enter(root, "/usr/bin/busybox", "env", f"LD_LIBRARY_PATH=/mingw/{_LIB}", "PATH=/mingw/usr/bin")
-    run([*enter, *compile_command(f"{tool}g++-win32", _HOME, "-I/mingw/usr/include")], "the compiler")
-    dlls = [f"/{_DLLS}/{path.name}" for path in (root / _DLLS).iterdir()]
-    run([*enter, f"{tool}strip", "--strip-all", *dlls], "strip")
+def enter_compiler(root: Path, tool: str) -> list[str]:
+    """Return the command that runs a tool of the compiler in `/mingw`."""
+    environment = (f"LD_LIBRARY_PATH=/mingw/{_LIB}", "PATH=/mingw/usr/bin")
+    return ways.enter(root, "/usr/bin/busybox", "env", *environment, f"/mingw/usr/bin/x86_64-w64-mingw32-{tool}")
+
+
+def compile_command(root: Path, name: str, *options: str) -> list[str]:
+    """Return the command that compiles `name`.cpp, in the folder of the host program, to `name`.exe."""
+    files = (f"{_HOME}/{name}.cpp", "-o", f"{_HOME}/{name}.exe")
+    return [*enter_compiler(root, "g++-win32"), *_OPTIONS, *options, *files, *_LIBRARIES]
 
 
 def _make_prefix(root: Path, prefix: Path) -> None:

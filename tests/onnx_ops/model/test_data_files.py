@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from running import as_arrays
 
 import sliceport
 from onnx_ops.model import io
-from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.external_data import describe_data_files, external_locations, load_whole
 from onnx_ops.model.external_data import external_tensors as external_tensors_of
 from onnx_ops.model.io import external_tensors, read_model
 from onnx_ops.passes.optimizers import OPTIMIZERS
+from sliceport.diffing.kept_runs import KeptRuns
+from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError, UsageError
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
@@ -407,3 +409,52 @@ def test_ir_does_not_replace_the_weights_of_an_onnx_model(path: Path, tmp_path: 
     with pytest.raises(UsageError, match=f"{name}' is a file that the model has its weights in"):
         sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", overwrite=True)
     assert (tmp_path / name).read_bytes() == data
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Callable[[int], onnx.ModelProto]:
+    """Return a function that writes a sparse file `w.bin` of a size, and returns a model with this weight."""
+
+    def make(size: int) -> onnx.ModelProto:
+        with open(tmp_path / "w.bin", "wb") as file:
+            file.truncate(size)
+        model = parse(f"() => (uint8[{size}] y) {{ y = Identity (w) }}")
+        weight = TensorProto(name="w", data_type=TensorProto.UINT8, dims=[size], data_location=TensorProto.EXTERNAL)
+        weight.external_data.add(key="location", value="w.bin")
+        model.graph.initializer.append(weight)
+        return model
+
+    return make
+
+
+def test_version_of_data_changes_with_the_size_and_the_time_of_a_file(
+    wide: Callable[[int], onnx.ModelProto], tmp_path: Path
+) -> None:
+    model, folder = wide(2**20), str(tmp_path)
+    versions = [describe_data_files(model, folder)]
+    assert describe_data_files(model, folder) == versions[0] != ""
+    os.utime(tmp_path / "w.bin", ns=(0, 1))
+    versions.append(describe_data_files(model, folder))
+    with open(tmp_path / "w.bin", "ab") as file:
+        file.write(b"more")
+    os.utime(tmp_path / "w.bin", ns=(0, 1))
+    versions.append(describe_data_files(model, folder))
+    assert len(set(versions)) == 3
+    runs = KeptRuns(tmp_path)
+    whole = (WholeModel("onnx", b"", (), ("y",), data_version=version) for version in versions)
+    assert len({runs.path_of("engine", each, {}) for each in whole}) == 3
+
+
+def test_weights_above_2_gib_are_refused_before_they_are_read(
+    wide: Callable[[int], onnx.ModelProto], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whole(size: int) -> WholeModel:
+        return WholeModel("onnx", wide(size).SerializeToString(), (), ("y",), data_folder=str(tmp_path))
+
+    assert len(load_whole(whole(2**20)).graph.initializer[0].raw_data) == 2**20
+    model = whole(2**31)
+    monkeypatch.setattr(onnx.external_data_helper, "load_external_data_for_model", lambda *_: pytest.fail("it is read"))
+    size = 2**31 + len(model.data)
+    message = rf"weights of the model cannot be read \({size} bytes are more than one message holds, 2147483647\)"
+    with pytest.raises(ModelError, match=message):
+        load_whole(model)

@@ -75,18 +75,15 @@ def test_every_defect_has_a_report_for_each_of_its_engines() -> None:
             assert all(f"`{each.case}`" in text for each in defect.examples_on(engine) or defect.examples)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["a-part-is-emty"], "'a-part-is-emty' is not known, did you mean 'a-part-is-empty'?"),
-        (["a-part-is-empty", "--engine", OPENVINO], "is not a defect of openvino; it is one of onnxruntime-dml."),
-    ],
-)
-def test_report_of_another_defect_is_refused(
-    capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    assert main(["defects", "report", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_report_of_another_defect_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects", "report", "a-part-is-emty"]) == 2
+    assert "'a-part-is-emty' is not known, did you mean 'a-part-is-empty'?" in capsys.readouterr().err
+    for words in (
+        ["report", "a-part-is-empty", "--engine", OPENVINO],
+        ["--engine", OPENVINO, "report", "a part is empty"],
+    ):
+        assert main(["defects", *words]) == 2
+        assert "is not a defect of openvino; it is one of onnxruntime-dml." in capsys.readouterr().err
 
 
 def test_table_loads_no_framework() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -96,6 +97,23 @@ def test_refused_node_is_found(differ: Differ) -> None:
     report = differ(CHAIN, refuse("Sigmoid"))
     assert names(report) == ["c"]
     assert report.failed == "faulty 1.0"
+
+
+def test_node_that_is_refused_unless_its_vector_is_an_output_is_found_near(differ: Differ) -> None:
+    """DirectML refuses a MatMul of D-FINE like this."""
+
+    def fault(proto: onnx.ModelProto) -> None:
+        written = {name for node in proto.graph.node for name in node.output}
+        if {"v", "m"} <= written - {output.name for output in proto.graph.output if output.name == "v"}:
+            raise ModelError("while running MatMul node. Name:'m' the parameter is incorrect")
+
+    chain = "".join(f"[n{i}] n{i} = Add (n{i - 1}, u)  " for i in range(1, 60))
+    tail = "[v] v = Exp (u)  [m] m = MatMul (n59, v)  [y] y = Neg (m)  [z] z = Neg (v)"
+    report = differ(f"(float[3,4] n0, float[4] u) => (y, z) {{ {chain} {tail} }}", fault)
+    assert names(report) == ["v", "m"]
+    assert report.part is not None
+    assert report.part.case.outputs == ("m",)
+    assert report.runs < 30
 
 
 def test_failure_of_the_good_side_is_found(differ: Differ) -> None:
@@ -333,6 +351,43 @@ def test_body_of_another_format_is_matched_by_names_or_not_entered(tmp_path: Pat
     assert report.part is not None
     assert report.part.case.main_node.op_type == "Loop"
     assert report.part.case.culprit.op_type in ("Loop", "Sin")
+
+
+@pytest.mark.parametrize("is_ir_first", [True, False])
+@pytest.mark.parametrize(
+    ("graph", "holder"),
+    [
+        (
+            """(bool c, float[3] x, float[3] w) => (y) { [h] y = If (c) <
+            then_branch = t () => (q) { [p] p = Sub (w, x)  [wrong] q = Mul (p, w) },
+            else_branch = e () => (r) { [r] r = Abs (x) }> }""",
+            "If",
+        ),
+        (
+            """(bool c, float[3] x, float[3] w) => (y) <int64 n = {3}> { [h] y = Loop (n, c, x) <
+            body = b (int64 i, bool d, float[3] s) => (k, t)
+            { k = Identity (d)  f = Cast <to = 1> (i)  v = Add (s, f)  [wrong] t = Mul (v, w) }> }""",
+            "Loop",
+        ),
+    ],
+    ids=["If", "Loop"],
+)
+def test_body_with_other_names_is_matched_by_value(graph: str, holder: str, is_ir_first: bool, tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    right = save_ir(ov.convert_model(save(graph, tmp_path / "right.onnx")), tmp_path / "right.xml")
+    text = right.read_text("utf-8")
+    for body in re.findall(r"<(?:then_|else_)?body>.*?</(?:then_|else_)?body>", text, re.DOTALL):
+        text = text.replace(body, re.sub(r'\b(names?)="', r'\1="inner_', body))
+    right.write_text(text, "utf-8")
+    wrong = save(graph.replace("Mul", "Sub"), tmp_path / "wrong.onnx")
+    pair = [(right, "openvino-cpu:precision=f32"), (wrong, "onnxruntime-cpu")]
+    (first, on), (second, against) = pair if is_ir_first else pair[::-1]
+    report = diff(first, second, on=on, against=against, inputs={"c": np.array(True)})
+    assert report.part is not None
+    case = report.part.case
+    assert case.main_node.op_type == holder
+    assert case.culprit.op_type == ("Sub" if is_ir_first else "Multiply")
+    assert "inner_" in (report.part.counterpart if is_ir_first else case.culprit.name)
 
 
 def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:

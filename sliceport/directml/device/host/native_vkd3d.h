@@ -11,8 +11,8 @@
 
 #define UNIX __attribute__((sysv_abi))
 
-// Return a function that Wine's ntdll.so imports from the C library, or null outside Wine: walk back from a function of
-// ntdll.so to its ELF header, and look the name up among its relocations (System V ABI, "Object Files").
+// Return a function that Wine's ntdll.so imports from the C library: walk back from a function of ntdll.so to its ELF
+// header, and look the name up among its relocations (System V ABI, "Object Files").
 static void *imported_by_wine(const char *name) {
     struct Segment { uint32_t type, flags; uint64_t offset, address, more[4]; };
     struct Entry { int64_t tag; uint64_t value; };
@@ -20,7 +20,6 @@ static void *imported_by_wine(const char *name) {
     struct Symbol { uint32_t name; uint8_t more[20]; };
     enum { DYNAMIC = 2, PLT_SIZE = 2, STRINGS = 5, SYMBOLS = 6, RELA = 7, RELA_SIZE = 8, PLT = 23 };
     auto dispatcher = reinterpret_cast<uintptr_t *>(GetProcAddress(GetModuleHandleA("ntdll.dll"), "__wine_unix_call_dispatcher"));
-    if (!dispatcher) return nullptr;
     uintptr_t base = *dispatcher & ~uintptr_t(4095);
     while (memcmp(reinterpret_cast<void *>(base), "\177ELF", 4)) base -= 4096;
     auto segment = reinterpret_cast<const Segment *>(base + *reinterpret_cast<uint64_t *>(base + 32));
@@ -63,9 +62,9 @@ static UNIX HRESULT join_thread(void *thread) {
 
 static UNIX HRESULT signal_event(HANDLE event) { return SetEvent(event) ? S_OK : E_FAIL; }
 
-// Make the ID3D12Device; `luid` is that of Wine's DXGI adapter, by which DirectML looks the adapter up. Return
-// E_NOTIMPL where there is no libvkd3d: on Windows, for one.
-static HRESULT create_native_device(void **device, LUID luid) {
+// Make the ID3D12Device, and set `adapter` to the name of its Vulkan device, because Wine invents that of the DXGI adapter.
+// `luid` is that of Wine's DXGI adapter, by which DirectML looks the adapter up.
+static HRESULT create_native_device(void **device, LUID luid, std::string &adapter) {
     struct InstanceInfo {  // vkd3d_instance_create_info
         uint32_t type;
         const void *next;
@@ -90,15 +89,21 @@ static HRESULT create_native_device(void **device, LUID luid) {
     auto open = unix_function<void *(UNIX *)(const char *, int)>("dlopen");
     auto find = unix_function<void *(UNIX *)(void *, const char *)>("dlsym");
     auto protect = unix_function<int (UNIX *)(void *, size_t, int)>("mprotect");
-    void *library = open && find && protect ? open("libvkd3d.so.1", 2) : nullptr;  // RTLD_NOW
-    if (!library) return E_NOTIMPL;
+    void *library = open("libvkd3d.so.1", 2), *vulkan = open("libvulkan.so.1", 2);  // RTLD_NOW
+    if (!library || !vulkan) return E_NOTIMPL;
     auto create = reinterpret_cast<HRESULT (UNIX *)(const DeviceInfo *, REFIID, void **)>(find(library, "vkd3d_create_device"));
+    auto physical_device_of = reinterpret_cast<void *(UNIX *)(void *)>(find(library, "vkd3d_get_vk_physical_device"));
+    auto get_properties = reinterpret_cast<void (UNIX *)(void *, void *)>(find(vulkan, "vkGetPhysicalDeviceProperties"));
     const InstanceInfo instance{0, nullptr, signal_event, create_thread, join_thread, sizeof(WCHAR), nullptr, nullptr, 0};
     const DeviceInfo info{1, nullptr, D3D_FEATURE_LEVEL_11_0, nullptr, &instance, nullptr, nullptr, 0, nullptr, luid};
     const HRESULT hr = create(&info, IID_ID3D12Device, device);
-    if (SUCCEEDED(hr)) {  // `answer_meta_commands` writes into the table of functions, which Wine does not know of
-        const uintptr_t table = *static_cast<uintptr_t *>(*device), page = table & ~uintptr_t(4095);
-        protect(reinterpret_cast<void *>(page), table + 4096 - page, 3);  // PROT_READ | PROT_WRITE
-    }
+    if (FAILED(hr)) return hr;
+    alignas(8) char properties[4096]{};  // VkPhysicalDeviceProperties: deviceType at 16, deviceName at 20
+    get_properties(physical_device_of(*device), properties);
+    adapter = properties + 20;
+    adapter += properties[16] == 4 ? ", software on the CPU" : ", by Wine and Vulkan";  // VK_PHYSICAL_DEVICE_TYPE_CPU
+    // `answer_meta_commands` writes into the table of functions, which Wine does not know of.
+    const uintptr_t table = *static_cast<uintptr_t *>(*device), page = table & ~uintptr_t(4095);
+    protect(reinterpret_cast<void *>(page), table + 4096 - page, 3);  // PROT_READ | PROT_WRITE
     return hr;
 }

@@ -33,7 +33,7 @@ static const DML_TENSOR_DESC *outputs_of(const DML_OPERATOR_DESC &desc) {
 template <class Operators, class Calls, size_t n>
 static void run_program(Device &device, const Operators &descs, const Calls &calls, HRESULT (*create)(IDMLDevice *, std::array<IDMLOperator *, n> &)) {
     std::array<IDMLOperator *, n> operators;
-    must(create(device.dml.get(), operators), "create_operators");
+    check(create(device.dml.Get(), operators), "create_operators");
     std::map<std::string, Bytes> values;
     for (const auto &call : calls) {
         const DML_OPERATOR_DESC &desc = descs[call.operator_index];
@@ -43,9 +43,8 @@ static void run_program(Device &device, const Operators &descs, const Calls &cal
         std::vector<UINT64> sizes;
         for (UINT i = 0; i < call.output_count; i++) sizes.push_back(total_size(outputs_of(desc)[i]));
         bytes.resize(size + std::accumulate(sizes.begin(), sizes.end(), size_t(0)), 0xA5);
-        Compiled compiled;
-        device.compile(operators[call.operator_index], compiled);
-        const Bytes results = device.run(compiled, Payload{bytes.data(), bytes.size()}, size, call.input.byte_offset, sizes);
+        const Compiled compiled = device.compile(operators[call.operator_index]);
+        const Bytes results = device.run(compiled, bytes.data(), size, call.input.byte_offset, sizes);
         auto at = results.begin();
         for (UINT i = 0; i < call.output_count; at += sizes[i++]) {
             values[call.outputs[i].value] = Bytes(at, at + sizes[i]);

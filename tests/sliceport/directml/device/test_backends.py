@@ -106,9 +106,7 @@ def test_the_recipe_covers_the_sources(changed: str, monkeypatch: pytest.MonkeyP
     before = WineRoot().hash_recipe()
     (tmp_path / changed).write_text("changed")
     original = programs.source
-    monkeypatch.setattr(
-        "sliceport.directml.device.backend.source", lambda name: tmp_path / name if name == changed else original(name)
-    )
+    monkeypatch.setattr(wine_root, "source", lambda name: tmp_path / name if name == changed else original(name))
     assert WineRoot().hash_recipe() != before
 
 

@@ -184,11 +184,7 @@ def test_garbage_on_the_pipe_ends_the_host_and_is_no_wrong_answer(opened: Device
 
 
 def test_requests_that_make_no_sense_are_answered_with_an_error(directml: device.Device) -> None:
-    for request in (
-        {"do": "dance"},
-        {"do": "run"},
-        {"do": "create", "operator": {"size": 8, "pointers": [], "desc": 0}},
-    ):
+    for request in ({"do": "dance"}, {"do": "run"}):
         with pytest.raises(CallFailed, match="request failed with 0x80070057"):
             directml._ask(request)
     works(directml)
@@ -232,5 +228,3 @@ def test_frame_begins_with_the_sizes_and_the_header() -> None:
     head = protocol.encode_head({"do": "x"}, 3)
     assert protocol.PREFIX.unpack(head[:12]) == (len(head) - 12, 3)
     assert head[12:] == b'{"do":"x"}'
-    with pytest.raises(ValueError, match="not an object"):
-        protocol.decode_header(b"[]")

@@ -37,7 +37,7 @@ while (head := sys.stdin.buffer.read(12)):
         sys.exit(3)
     if what == "hang":
         time.sleep(600)
-    error = {"call": "D3D12CreateDevice" if what == "no device" else "Run", "hresult": "0x80004005", "message": what}
+    error = {"call": "D3D12CreateDevice" if what == "no device" else "Run", "hresult": 0x80004005, "message": what}
     answer = {} if what in ("answer", "die of models") else {"error": error}
     text = json.dumps(answer).encode()
     sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)

@@ -1,0 +1,102 @@
+"""The engines and comparisons of sliceport in Polygraphy, for its `Comparator`."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from polygraphy.backend.base import BaseRunner
+from polygraphy.common import TensorMetadata
+from polygraphy.logger import G_LOGGER
+from polygraphy.util import array
+
+from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
+from sliceport.diffing.graph import only_moves
+from sliceport.diffing.setup import open_graph
+from sliceport.diffing.side import read_side
+from sliceport.formats import DeclaresShapes, format_of
+
+
+class EngineRunner(BaseRunner):
+    """A runner of a model on an engine of sliceport, in a process of its own, so that a crash is an error.
+
+    Args:
+        model: A file's path, or an object that `sliceport.diff` takes.
+        engine: The engine with its options, as in `onnxruntime-dml` or `openvino-cpu:precision=f32`.
+        name: The name of the runner; by default the engine's.
+    """
+
+    def __init__(self, model: Any, engine: str, name: str | None = None) -> None:
+        super().__init__(name=name or engine)
+        self._model, self._engine = model, engine
+
+    def activate_impl(self) -> None:
+        """Read the model and find the engine."""
+        self._graph = open_graph(self._model)
+        self._side = read_side(self._engine, self._graph.format, "engine")
+        self._whole = self._graph.whole()
+
+    def deactivate_impl(self) -> None:
+        """Drop the model."""
+        del self._graph, self._side, self._whole
+
+    def get_input_metadata_impl(self) -> TensorMetadata:
+        """Return the types and shapes of the inputs, with None for an open size."""
+        format_ = format_of(self._model)
+        declared = format_.declared_shapes(self._model) if isinstance(format_, DeclaresShapes) else {}
+        shapes = {
+            name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
+            for name, dims in declared.items()
+        }
+        # Only arrays have the types of the inputs, so the smallest ones are made.
+        sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
+        metadata = TensorMetadata()
+        for name, value in self._graph.make_inputs({}, sizes, 0, 0).items():
+            metadata.add(name, dtype=value.dtype, shape=shapes.get(name))
+        return metadata
+
+    def infer_impl(self, feed_dict: Mapping[str, Any]) -> OrderedDict[str, Any]:
+        """Run the engine and return the outputs by name.
+
+        Raises:
+            RunFailed: The engine refuses the model, fails or crashes.
+        """
+        inputs = {name: np.ascontiguousarray(array.to_numpy(value)) for name, value in feed_dict.items()}
+        started = time.perf_counter()
+        outputs = self._side.run(self._whole, inputs)
+        self.inference_time = time.perf_counter() - started
+        return OrderedDict(outputs)
+
+
+class CompareOutputs:
+    """A `compare_func` for `Comparator.compare_accuracy` that judges outputs as `sliceport diff` does.
+
+    The second runner computes the expected outputs. Types and shapes must be equal, and NaN and infinities must be at
+    the same places.
+
+    Args:
+        model: The model of the runners. Its outputs that are only moved must be equal bit for bit.
+        tolerance: The accepted difference of computed outputs; None for the default of each type.
+    """
+
+    def __init__(self, model: Any = None, tolerance: Tolerance | None = None) -> None:
+        self._tolerance = tolerance
+        graph = None if model is None else open_graph(model)
+        nodes = range(len(graph.nodes)) if graph else ()
+        self._moved = {name for name in graph.outputs if only_moves(graph, nodes, name)} if graph else set()
+
+    def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:
+        """Return whether each output is right, and log those that are not."""
+        actual, expected = (
+            {name: np.asarray(array.to_numpy(value)) for name, value in result.items()}
+            for result in (iter_result0, iter_result1)
+        )
+        tolerances = {name: EXACT if name in self._moved else self._tolerance for name in expected}
+        differences = compare_outputs(actual, expected, tolerances)
+        for difference in differences:
+            if difference.status == "different":
+                G_LOGGER.error(f"output {difference.name!r}: {difference.detail}")
+        return OrderedDict((difference.name, difference.status != "different") for difference in differences)
