@@ -26,7 +26,7 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice; a label of size 1 in one tensor alone; and open sizes that could
+    Reported and not fixed: a tensor with a label twice; a label of size 1 in one tensor alone; and open sizes that can
     be 0 at run time where onnxruntime's Reshape would have to infer another size, or its MatMul would have to broadcast
     1 to 0.
     """
