@@ -61,6 +61,7 @@ void check_element(const ov::element::Type& element) {
         throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
 }
 
+/// Sets the shape of a tensor if it has another one; setting the same one again takes time.
 void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
     const auto& shape = tensor.get_shape();
     if (shape.size() != sizes.size() || !std::equal(shape.begin(), shape.end(), sizes.begin(), [](size_t a, int64_t b) {
@@ -107,6 +108,7 @@ void SlicingOp::validate_and_infer_types() {
 
 void SlicingOp::infer() {
     check_count(index_count() + 1);
+    // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
         throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
                            " inputs, got " + std::to_string(get_input_size()));
