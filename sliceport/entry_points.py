@@ -29,12 +29,12 @@ class EntryPoint:
     error: UsageError | None = None
 
 
-def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> Iterator[EntryPoint]:
+def try_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda _: "") -> Iterator[EntryPoint]:
     """Yield the entry points of a group, sorted by name, including those that are unusable.
 
     Args:
         group: The group.
-        complain: Function that returns the end of a sentence that says why an object is unsuitable, or an empty string.
+        describe_misfit: Returns the end of a sentence that says why an object is unsuitable, or an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
@@ -42,33 +42,33 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
         label = f"entry point {point.name!r} of {group} ({point.value})"
         try:
             loaded = point.load()
-            complaint = complain(loaded)
-            if not complaint and loaded.name in names:
-                complaint = f"takes the name {loaded.name!r}, which another one has"
+            misfit = describe_misfit(loaded)
+            if not misfit and loaded.name in names:
+                misfit = f"takes the name {loaded.name!r}, which another one has"
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
             failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
             yield EntryPoint(*identity, error=failure)
             continue
-        if complaint:
-            yield EntryPoint(*identity, error=UsageError(f"{label} {complaint}."))
+        if misfit:
+            yield EntryPoint(*identity, error=UsageError(f"{label} {misfit}."))
             continue
         names.add(loaded.name)
         yield EntryPoint(*identity, loaded)
 
 
-def load_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:
+def load_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:
     """Return the registered objects by their `name` attribute, in the order of the entry points' names.
 
     Args:
         group: The group.
-        complain: Function that returns why an object is unsuitable; see `try_entry_points`.
+        describe_misfit: Function that returns why an object is unsuitable; see `try_entry_points`.
 
     Raises:
         UsageError: An object cannot be loaded, is unsuitable, or has the name of another one.
     """
     loaded: dict[str, Any] = {}
-    for point in try_entry_points(group, complain):
+    for point in try_entry_points(group, describe_misfit):
         if point.error is not None:
             raise point.error
         loaded[point.loaded.name] = point.loaded

@@ -256,10 +256,10 @@ def formats() -> dict[str, Format]:
     Raises:
         UsageError: A format cannot be loaded; see `load_entry_points`.
     """
-    return load_entry_points(GROUP, complain)
+    return load_entry_points(GROUP, describe_misfit)
 
 
-def complain(format_: object) -> str:
+def describe_misfit(format_: object) -> str:
     """Return the end of a sentence that says why an object is not a format, or an empty string."""
     missing = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
     return f"is not a format: it lacks {', '.join(missing)}" if missing else ""

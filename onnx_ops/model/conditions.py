@@ -18,10 +18,10 @@ from onnx_ops.model.nodes import (
     read_int,
     read_ints,
     read_string,
-    shape_of,
+    sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec, split_spec_with_open_sizes, strided_slice_spec
-from onnx_ops.model.views import Array, NodeView, ValueView
+from onnx_ops.model.views import Array, NodeView, Sizes, ValueView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (
     ALIGNED_RUN,
@@ -44,8 +44,6 @@ from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, Region
 from sliceport.slicing.spec import cut_shape, normalize_axis
 
-Sizes = Sequence[int | None]
-"""Sizes of a tensor, None for an open one."""
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_AXES = 8
@@ -53,10 +51,13 @@ _MAX_AXES = 8
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the DirectML provider takes."""
 _MAX_EINSUM_LABELS = 5
+"""The most labels of an Einsum that the DirectML provider computes by a GEMM: two batch axes and three of its own."""
 _ALIGNMENT_BITS = 128
+"""The provider refuses a fused slice that starts at a multiple of so many bits."""
 _SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
+"""Operators across which the provider fuses a slice with the node that reads it."""
 _SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
-"""Operators that may stand between a slice and the nodes that it is fused with: behind it, and in front of it."""
+"""Operators across which the provider fuses a slice with the node that computes its data."""
 _ELEMENT_WISE = frozenset(
     "Abs Acos Acosh Add Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid "  # noqa: SIM905
     "HardSwish LeakyRelu Log Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
@@ -91,7 +92,7 @@ def check_node(node: NodeView, opset: int) -> None:
         # The rules hold for every rank, so that a node of open rank is checked for the largest one.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
-        _check_split(node, opset, [None] * MAX_AXES if sizes is None else sizes)
+        _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
 
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
@@ -103,12 +104,6 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
     if sizes[axis] is None:
         full_sizes[axis] = sum(spec.sizes)  # written part sizes give an open axis its size
     spec.resolve(full_sizes)
-
-
-def sizes_of(value: ValueView) -> Sizes | None:
-    """Return the sizes of a value, None if its rank is open."""
-    shape = shape_of(value)
-    return None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
 
 
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
@@ -209,12 +204,12 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
                 same_values.append(node.outputs[0])
 
 
-def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) -> list[Value | int]:
+def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the entries of a Reshape's shape: integers, and each operand of a Concat that is not constant.
 
     Args:
         shape: The shape.
-        read_static: Returns the elements of a value that is the same for all inputs of the model, otherwise None.
+        find_elements: Returns the inferred elements of a value, None if they depend on the inputs of the model.
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
@@ -224,7 +219,7 @@ def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) 
             return []
         elements = read_elements(operand, MAX_AXES)
         if elements is None:
-            elements = read_static(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+            elements = find_elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
         entries += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
     return entries
 

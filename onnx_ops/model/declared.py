@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from mmap import ACCESS_READ, mmap
 from pathlib import PurePosixPath, PureWindowsPath
 
 import onnx
@@ -10,6 +11,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
 from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import read_proto
 from onnx_ops.model.walk import all_nodes
@@ -18,7 +20,6 @@ from sliceport.formats import DeclaredDim, DeclaredShapes
 
 _LOCATION = b"location"
 """The key of an external file's name. Protobuf writes text unencoded, so a file without these bytes names none."""
-_BLOCK = 2**22
 
 
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
@@ -61,12 +62,13 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
 
     The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
     after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch
-    begins with the id of the If and the attribute.
+    begins with the id of the If and the attribute. Functions are graphs, too, whose nodes `mark_written_names` names.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
     model = ir.from_proto(read_proto(path))
+    mark_written_names(model)
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)
 
@@ -82,6 +84,9 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
                 main |= list_ids(attribute.as_graph(), f"{node.name}/{attribute.name}/")
             elif attribute.type == ir.AttributeType.GRAPH:
                 graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
+    for (domain, name, overload), function in model.functions.items():
+        ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in enumerate(function)}
+        graphs[f"[function]{domain}::{name}{overload and f'::{overload}'}"] = ids
     return graphs
 
 
@@ -101,13 +106,9 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
-    tail = b""
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            if text in block or text in tail + block[: len(text)]:
-                return True
-            tail = (tail + block)[-len(text) :]  # `text` may lie across two blocks
-    return False
+    """Return whether a file contains some bytes. Reading it as a model would take longer."""
+    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        return data.find(text) >= 0
 
 
 def _stays_in_folder(location: str | bytes) -> bool:

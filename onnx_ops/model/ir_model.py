@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import forget_defaults
+from onnx_ops.model.defaults import pop_defaults
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import is_slicing, node_name
 from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
 from onnx_ops.model.views import Array, Dims
 from onnx_ops.model.walk import all_nodes, all_values
 
-_ORIGIN, _WRITTEN_NAME = "io.sliceport.origin", "io.sliceport.written_name"
+_ORIGIN, WRITTEN_NAME = "io.sliceport.origin", "io.sliceport.written_name"
 _ELEMENT_TYPES = frozenset(ir.DataType)
 
 
@@ -33,7 +33,7 @@ class IrModel:
         Raises:
             ModelError: A function cannot be inlined.
         """
-        forget_defaults(model)
+        pop_defaults(model)
         _mark_origins(model)
         inline_functions(model)
         return cls(model)
@@ -50,7 +50,7 @@ class IrModel:
         return node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
 
     def written_name(self, node: ir.Node) -> str:
-        return node.metadata_props.get(_WRITTEN_NAME) or node_name(node)
+        return node.metadata_props.get(WRITTEN_NAME) or node_name(node)
 
     def set_constant(self, value: ir.Value, element: int, array: Array) -> None:
         value.const_value = ir.Tensor(array, dtype=ir.DataType(element))
@@ -101,11 +101,17 @@ def _is_unwritten(value: ir.Value) -> bool:
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
+def mark_written_names(model: ir.Model) -> None:
+    """Note the names of the nodes of functions, each after that of its function, in their metadata."""
+    for (_, name, _), function in model.functions.items():
+        for i, node in enumerate(all_nodes(function)):
+            node.metadata_props[WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
+
+
 def _mark_origins(model: ir.Model) -> None:
     """Note the names of the nodes of functions, and the places of slicing nodes, because inlining renames the nodes."""
+    mark_written_names(model)
     for (domain, name, overload), function in model.functions.items():
-        for i, node in enumerate(all_nodes(function)):
-            node.metadata_props[_WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):
             node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
             node.name = node.name or f"{name}.{node_name(node)}"  # otherwise inlining names it "node"

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import AXES_INPUT_OPSET, build_constant
-from onnx_ops.passes.names import mark_new
+from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.outcome import Skip
 
 Group = str
@@ -43,8 +42,6 @@ class EinsumForDirectMLPass(NodePass):
         except Skip:
             self.report_change(node, None, defects)
             return
-        for new_node in new_nodes:
-            mark_new(new_node.outputs[0])
         self.replace_node(node, new_nodes)
         self.report_change(node, "MatMul", defects)
 
@@ -86,7 +83,10 @@ class EinsumForDirectMLPass(NodePass):
             _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes, opset)
+        groups = [*batch_groups, *row_groups, right_only]
+        labels = "".join(groups)
+        product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
+        _transpose(nodes, product, labels, output_labels)
         return nodes
 
     def _sizes(self, value: ir.Value) -> Sequence[int | None]:
@@ -104,18 +104,8 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
-    _add_with_axes(nodes, "ReduceSum", value, axes, opset, keepdims=0)
+    nodes += build_with_axes("ReduceSum", value, axes, opset, keepdims=0)
     return nodes[-1].outputs[0], "".join(label for label in labels if label in kept)
-
-
-def _add_with_axes(
-    nodes: list[ir.Node], op_type: str, value: ir.Value, axes: list[int], opset: int, **attributes: int
-) -> None:
-    if opset < AXES_INPUT_OPSET:
-        nodes.append(ir.node(op_type, [value], {"axes": axes, **attributes}))
-    else:
-        nodes.append(build_constant(axes))
-        nodes.append(ir.node(op_type, [value, nodes[-1].outputs[0]], attributes))
 
 
 def _arrange(
@@ -124,12 +114,6 @@ def _arrange(
     """Add the nodes that bring axes with these labels into these groups, and return the result."""
     value = _transpose(nodes, value, labels, "".join(groups))
     return _reshape(nodes, value, groups, groups, sizes, opset)
-
-
-def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes, opset: int) -> None:
-    """Add the nodes that part the groups, and bring the axes into the order of `labels`."""
-    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes, opset)
-    _transpose(nodes, value, "".join(groups), labels)
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
@@ -153,7 +137,7 @@ def _reshape(
         return value
     if all(len(group) <= 1 for group in groups):
         size_1_axes = [axis for axis, group in enumerate(groups) if not group]
-        _add_with_axes(nodes, "Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
+        nodes += build_with_axes("Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
         return nodes[-1].outputs[0]
     kept_count = len(list(takewhile(lambda group: len(group) == 1, groups)))
     factors = [[sizes[label] for label in axis] for axis in axes[kept_count:]]
@@ -163,6 +147,5 @@ def _reshape(
         raise Skip("a size is not known")
     # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
     shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
-    nodes.append(build_constant([0] * kept_count + shape))
-    nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
+    nodes += build_reshape(value, [0] * kept_count + shape)
     return nodes[-1].outputs[0]

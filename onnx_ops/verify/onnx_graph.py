@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_ops.checking import check
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import describe_data_files, load_whole
+from onnx_ops.model.ir_model import WRITTEN_NAME
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.runtime.session import STRING, Captured
@@ -36,6 +37,7 @@ _MOVES = frozenset(
     }
 )  # fmt: skip
 _MAX_ITERATIONS = 100
+"""Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """The file of the weights of a probe. onnxruntime reads parameters of nodes, which are small, before it opens data."""
 _SCRIPT = """\
@@ -85,6 +87,7 @@ class OnnxGraph:
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
+        written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
         return GraphNode(
             node.name or next(filter(None, node.output), ""),
             node.op_type,
@@ -93,6 +96,7 @@ class OnnxGraph:
             constants=tuple(name for name in names if name in self._constants),
             moves=is_standard and node.op_type in _MOVES,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
+            written_name=written_name,
         )
 
     def whole(self) -> WholeModel:

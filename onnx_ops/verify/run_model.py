@@ -31,6 +31,7 @@ from sliceport.wording import spell
 Array = npt.NDArray[Any]
 
 TIMEOUT = 600.0
+"""Limit in seconds for one call of the host program."""
 
 
 def run_model(

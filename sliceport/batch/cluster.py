@@ -182,7 +182,7 @@ class _DaskRunner:
         message = f"no worker could do it ({type(error).__name__}: {error})."
         if isinstance(error, KilledWorker):
             message = "every worker that it was given to ended; the same command tries it again."
-        return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
+        return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
     @contextmanager
     def _dask_errors_as_loss(self) -> Iterator[None]:

@@ -34,13 +34,13 @@ def needed_versions() -> dict[str, str]:
 def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, bytes]:
     """Do a task of a run.
 
-    Returns:
-        The address of this worker; why the worker does not fit, or an empty string; and the pickled outcome.
-
     Args:
         run: The name of the run.
         needed: The versions that the worker must have.
         packed: The pickled job, task, journal and model; see `describe_refusal`. Only the same versions can read them.
+
+    Returns:
+        The address of this worker; why the worker does not fit, or an empty string; and the pickled outcome.
 
     Raises:
         RunStopped: The run is over.

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 from urllib.parse import quote
 
 from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
@@ -23,16 +23,13 @@ _CHUNK = 2**18
 _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
-def write_page(
-    stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = ""
-) -> None:
-    """Write a run as an HTML page, all of it in one file.
+def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = "") -> str:
+    """Return the HTML page of a run, which is one file.
 
     The rows are read once. The page holds the data of the table as one compressed block of JSON. Further blocks hold
     findings and results, and the browser unpacks a block when its user opens a model.
 
     Args:
-        stream: The stream for the page, as UTF-8.
         header: The header of the run.
         rows: The rows of the run, in any order.
         comparison: A comparison with an earlier run, which the page then begins with.
@@ -50,19 +47,17 @@ def write_page(
     data = _Data(_changes_by_model(comparison) if comparison is not None else None)
     for row in rows:
         data.add(row)
-    stream.writelines(
-        template.generate(
-            header=header,
-            comparison=comparison,
-            gap=gap,
-            verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
-            listed=MAX_LISTED,
-            title=f"sliceport {header['command']}: {' '.join(header['sources'])}",
-            summary_line=data.summary.verdict_line(),
-            script=read_text("batch/page.js"),
-            index=data.index(),
-            chunks=data.chunks(),
-        )
+    return template.render(
+        header=header,
+        comparison=comparison,
+        gap=gap,
+        verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
+        listed=MAX_LISTED,
+        title=f"sliceport {header['command']}: {' '.join(header['sources'])}",
+        summary_line=data.summary.verdict_line(),
+        script=read_text("batch/page.js"),
+        index=data.index(),
+        chunks=data.chunks(),
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from sliceport.arguments import load_array
 from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
-from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
+from sliceport.batch.result import encode_result, make_result, read_result, result_name, stderr_name, to_row
 from sliceport.batch.row import FAILURES
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
@@ -125,7 +125,7 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
         raise UnreadableResult(str(error)) from None
     if result is None or not _is_valid(job, result):
         return identity if identity.path else identify(job, task, folder, downloads=True), None
-    return identity, _summarize(task, identity.key, result, cached=True)
+    return identity, Done(task.model, identity.key, result["verdict"], cached=True)
 
 
 def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
@@ -157,8 +157,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             from sliceport.open_shapes import choose_shapes
 
             chosen_shapes = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
-        if shapes or chosen_shapes or options.get("input_shapes"):
-            options["input_shapes"] = chosen_shapes | shapes
+        options["input_shapes"] = chosen_shapes | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line_spelling():
@@ -245,12 +244,6 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
 
 
-def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:
-    """Return the outcome of a task from its result."""
-    message = show_path(result["message"], task.model)
-    return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
-
-
 def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
     """Store an outcome, with the files that the command wrote, as the result of a model."""
     store, key = open_store(job.root), identity.key
@@ -269,11 +262,11 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
     if stderr:
         store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
     store.write(result_name(key), data)
-    return _summarize(task, key, result)
+    return Done(task.model, key, result["verdict"])
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
     """Report an outcome without storing it, because the machine caused it or the model cannot be identified."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
-    return Done(task.model, identity.key, row["verdict"], row["message"], len(row["findings"]), row=row)
+    return Done(task.model, identity.key, row["verdict"], row=row)

@@ -90,14 +90,13 @@ def run_batch(
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.store_lines()
-            summary = Summary()
-            run = latest = read_run(store)
-            if (
-                latest.header["started"] != header["started"]
-            ):  # such as a run of another command that has begun meanwhile
+            run, summary = read_run(store), Summary()
+            if run.header["started"] == header["started"]:
+                write_view(run, scratch, summary.add)
+            else:  # the view is that of a run that has begun meanwhile, such as one of another command
+                write_view(run, scratch)
                 run = read_run(store, journal.name)
                 summary = Summary.of(run.rows())
-            write_view(latest, scratch, summary.add if run is latest else lambda _: None)
     finally:
         store.remove_scratch(scratch)
     return Finished(run, summary)
@@ -139,8 +138,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
 
 
 def _describe_bad_source(command: str, source: BadSource) -> Done:
-    row = make_failure_row(command, "error", source.reason, source.name)
-    return Done(source.name, "", "error", source.reason, row=row)
+    return Done(source.name, "", "error", row=make_failure_row(command, "error", source.reason, source.name))
 
 
 def _make_header(batch: Batch, models: int, started: str) -> Header:

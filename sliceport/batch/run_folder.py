@@ -156,13 +156,12 @@ def read_run(store: Store, journal: str | None = None) -> Run:
     Raises:
         UsageError: The folder holds no run, or cannot be read.
     """
-    headers = sorted(_read_headers(store), key=lambda entry: (entry[0] == journal, entry[1]["started"]), reverse=True)
     journals: list[tuple[Header, Entries]] = []
     shards: set[str | None] = set()
-    for name, header, written in headers:
-        if journals and not _belongs_to_latest_run(header, written, journals[0][0], shards):
+    for header, lines in _read_journals(store, journal):
+        if journals and not _belongs_to_latest_run(header, _last_time(header, lines), journals[0][0], shards):
             continue
-        entries = _read_entries(store, name)
+        entries = _read_entries(lines)
         if entries is None:
             continue
         shards.add(header["shard"])
@@ -218,26 +217,30 @@ def join(runs: Sequence[Run]) -> Run:
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
 
 
-def _read_headers(store: Store) -> Iterator[tuple[str, Header, str]]:
-    """Yield the name, the header and the last time of each journal. Skip journals of another schema version.
+def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
+    """Yield the header and the other lines of each journal, the latest run first, or the journal `first`.
 
-    Most journals belong to old runs, so that their other lines are not kept in memory.
+    Journals of another schema version are skipped.
     """
-    for name in store.names(_JOURNALS):
-        lines = (store.read(name) or b"").splitlines()
+    # Names begin with the time of the start.
+    for name in sorted(store.names(_JOURNALS), key=lambda name: (name == first, name), reverse=True):
+        # The last line may be cut off, because a run can be killed at any time.
+        lines = (store.read(name) or b"").split(b"\n")[:-1]
         header = _parse(lines[0]) if lines else None
         if header is not None and header.get("schema_version") == 1:
-            times = (line[_WRITTEN] for text in reversed(lines) if (line := _parse(text)) and _WRITTEN in line)
-            yield name, header, next(times, header["started"])  # type: ignore[misc]
+            yield header, lines[1:]  # type: ignore[misc]
 
 
-def _read_entries(store: Store, name: str) -> Entries | None:
-    """Read the models of a journal. Return None if a line is damaged.
+def _last_time(header: Header, lines: Sequence[bytes]) -> str:
+    """Return the last time that a journal states."""
+    times = (line[_WRITTEN] for text in reversed(lines) if (line := _parse(text)) and _WRITTEN in line)
+    return next(times, header["started"])
 
-    The last line may be cut off, because a run can be killed at any time.
-    """
+
+def _read_entries(lines: Sequence[bytes]) -> Entries | None:
+    """Read the models of a journal. Return None if a line is damaged."""
     entries: dict[str, str | Row] = {}
-    for text in (store.read(name) or b"").split(b"\n")[1:-1]:
+    for text in lines:
         line = _parse(text)
         if line is None:
             return None
@@ -275,9 +278,7 @@ def start_time(store: Store) -> str:
     Raises:
         UsageError: The journals cannot be read.
     """
-    latest = max(
-        (time for _, header, written in _read_headers(store) for time in (header["started"], written)), default=""
-    )
+    latest = max((_last_time(header, lines) for header, lines in _read_journals(store)), default="")
     if now() > latest:
         return now()
     return _to_text(datetime.fromisoformat(latest) + timedelta(microseconds=1))

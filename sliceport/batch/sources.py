@@ -219,7 +219,7 @@ class _Search:
                 yield start + name
 
     def _is_outside_left_out(self, start: str, name: str) -> bool:
-        """Return whether a file lies in no folder below `start` that is left out."""
+        """Return whether no folder on the way from `start` to a file is one to leave out."""
         folders = list(Path(name).parents)[:-1]
         return all(os.path.realpath(start + folder.as_posix()) not in self.folders for folder in folders)
 

@@ -60,8 +60,6 @@ class Done:
         model: The model's name.
         key: The name of its result; empty if the model could not be read, so that there is only a `row`.
         verdict: The verdict.
-        message: The result in a sentence.
-        findings: The number of findings.
         cached: Whether an earlier run has stored the result.
         seconds: The time that the task took.
         row: The row of a model that could not be read.
@@ -70,8 +68,6 @@ class Done:
     model: str
     key: str
     verdict: Verdict
-    message: str
-    findings: int = 0
     cached: bool = False
     seconds: float = 0.0
     row: Row | None = None

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.pages import read_pages
+from sliceport.cli.pages import read_pages, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import NAMES, Command, load
 from sliceport.commands.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.report.table import printable
-from sliceport.sandbox.place import write_files
 
 if TYPE_CHECKING:
     from sliceport.batch.compare_runs import RunComparison
@@ -207,17 +205,11 @@ def _are_shards(runs: list[Run]) -> bool:
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
     """Write the page if it is asked for, and print the summary or the comparison."""
     if options.html is not None:
-        from sliceport.batch.page import write_page
+        from sliceport.batch.page import render_page
 
         progress.say(f"writing {options.html}")
-        file = Path(options.html)
-
-        def write(folder: Path) -> None:
-            with open(folder / file.name, "w", encoding="utf-8", newline="\n") as stream:
-                write_page(stream, run.header, run.rows(), comparison, summary.gap)
-
-        write_files([file], write, overwrite=options.overwrite)
-        say(f"wrote {options.html}")
+        page = render_page(run.header, run.rows(), comparison, summary.gap)
+        write_pages({options.html: page}, overwrite=options.overwrite)
     if options.format == "json":
         emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
     else:

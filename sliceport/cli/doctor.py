@@ -61,9 +61,12 @@ def _diagnose() -> Iterator[Diagnosis]:
 def _diagnose_entry_points() -> Iterator[Diagnosis]:
     """Yield the state of each format and engine, and its own diagnoses."""
     from sliceport.engines import registry
-    from sliceport.formats import GROUP, complain
+    from sliceport.formats import GROUP, describe_misfit
 
-    for kind, group, check in (("format", GROUP, complain), ("engine", registry.GROUP, registry.complain)):
+    for kind, group, check in (
+        ("format", GROUP, describe_misfit),
+        ("engine", registry.GROUP, registry.describe_misfit),
+    ):
         for point in try_entry_points(group, check):
             name = f"{kind} {point.name}"
             if point.error is not None:

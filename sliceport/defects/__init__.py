@@ -1,1 +1,1 @@
-"""Known defects of engines: one table, a file for each family of engines, and what asks it."""
+"""Known defects of engines: one table, a file for each family of engines, and the code that reads it."""

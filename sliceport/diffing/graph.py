@@ -31,6 +31,7 @@ class GraphNode:
         reads: The values that it reads, without constants; those that its bodies read included.
         writes: The values that it writes.
         constants: The constants that it reads.
+        written_name: Its name after that of the function that it was inlined from; empty for a node of no function.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape of what it reads, so that its values follow from shapes alone.
     """
@@ -42,6 +43,12 @@ class GraphNode:
     moves: bool = False
     is_shape: bool = False
     constants: tuple[str, ...] = ()
+    written_name: str = ""
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The names that the model has for it: those of its outputs and its own, or that in its function."""
+        return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:
         return f"{self.op_type} {self.name!r}"

@@ -21,10 +21,10 @@ def engines() -> dict[str, Engine]:
     Raises:
         UsageError: An engine cannot be loaded; see `load_entry_points`.
     """
-    return load_entry_points(GROUP, complain)
+    return load_entry_points(GROUP, describe_misfit)
 
 
-def complain(engine: object) -> str:
+def describe_misfit(engine: object) -> str:
     """Return the end of a sentence that says why an object is not an engine, or an empty string."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""

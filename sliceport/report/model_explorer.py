@@ -51,13 +51,12 @@ def diff_node_data(report: DiffReport, model: str) -> str:
             for node in case.nodes:
                 text = case.failure.message if node is case.culprit else "in the smallest model that differs"
                 color = _RED if node is case.culprit else _AMBER
-                names = (*node.writes, node.name)
                 if case.holder is None:
-                    yield Mark(names, text, color)
+                    yield Mark(node.all_names, text, color)
                 else:
                     title = case.scope[0].rpartition(", ")[2] if len(case.scope) == 1 else ""
                     attribute = title if title in ("then_branch", "else_branch") else "body"
-                    yield Mark((*case.holder.writes, case.holder.name), text, color, attribute, names)
+                    yield Mark(case.holder.all_names, text, color, attribute, node.all_names)
 
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 
@@ -100,7 +99,8 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
         return id_
 
     for mark in marks:
-        holder = color_node(main, mark.names, mark)
+        # The main graph is first, so that a node outside of it is one of a function.
+        holder = next(filter(None, (color_node(graph, mark.names, mark) for graph in graphs)), "")
         body = f"{holder}/{mark.attribute}"
         if mark.inner and not color_node(main, [f"{body}/{name}" for name in mark.inner], mark):
             color_node(body, mark.inner, mark)

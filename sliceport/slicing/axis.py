@@ -138,9 +138,9 @@ def as_slice(selected: range) -> slice:
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
-    """Return two neighbouring non-empty axes as one axis of `outer size * inner_size` elements, or None.
+    """Return the indices of two neighbouring non-empty axes as one axis, or None if no range selects the same.
 
-    Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly when these indices, in output order, are an
+    Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly if these indices, in output order, are an
     arithmetic progression. They are one if either axis selects a single element, or if one more step of `inner` after
     its last index leads to the next index of `outer`.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing.axis import Window, as_slice, canonicalize, coalesce, compose, window
+from sliceport.slicing.axis import as_slice, canonicalize, coalesce, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,6 @@ class Region:
         inner = iter([selected for selected, size in following_ranges if size != 1])
         ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)
-
-    def windows(self) -> tuple[Window, ...]:
-        """Return the tight window of each input axis; the region must not be empty."""
-        return tuple(map(window, self.ranges))
 
     def coalesce(self) -> Region:
         """Return the same elements of the same packed buffer, in the same order, with the fewest axes.

@@ -104,6 +104,7 @@ class AxisSlice(NamedTuple):
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
+        # Each slice has an end of its own. The nearer one counts, because both count from the front.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 

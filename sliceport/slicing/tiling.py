@@ -14,7 +14,8 @@ Key = TypeVar("Key", bound=Hashable)
 def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs that each cover `range(size)` without gaps or overlaps, the keys of each in order.
 
-    The first set has as many runs as possible. No run is in two sets.
+    The first set has as many runs as possible. No run is in two sets. A run that was tried in vain is not tried again,
+    so the time is that of sorting the runs.
 
     Args:
         runs: Non-empty runs of step 1.
@@ -64,6 +65,7 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     """
     ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
     stops = [runs[key].stop for key in ordered]
+    # Weighted interval scheduling by dynamic programming.
     # best[i]: the number of runs, and of elements in them, of the best set among the first i runs.
     best: list[tuple[int, int]] = [(0, 0)]
     is_better_with: list[bool] = []

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from batch_rows import compare_runs, make_finding, make_header, make_row, make_r
 from browser import Page, Unusable, find_chromium, open_browser
 
 from sliceport.batch.compare_runs import RunComparison
-from sliceport.batch.page import write_page
-from sliceport.batch.row import Header, Row, reasons_of
+from sliceport.batch.page import render_page
+from sliceport.batch.row import Row, reasons_of
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -38,13 +37,6 @@ EVIL = [
     "\udc80 é 日本語 😀",
     "https://models.example/a b.onnx?x=1#y%20",
 ]
-
-
-def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
-    """Return the page as text."""
-    stream = io.StringIO()
-    write_page(stream, header, rows, comparison)
-    return stream.getvalue()
 
 
 def evil_rows() -> list[Row]:
@@ -171,10 +163,8 @@ class TestText:
         assert "10 new, 1 fixed, 0 changed, 0 added, 1 removed, 0 same" in page
         assert "Since the earlier run" not in re.sub("(?s)<script.*?</script>", "", render_page(make_header(), rows))
 
-    def test_the_same_rows_make_the_same_page(self, tmp_path: Path) -> None:
-        with open(tmp_path / "page.html", "w", encoding="utf-8", newline="\n") as stream:
-            write_page(stream, make_header(), make_rows(40))
-        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    def test_the_same_rows_make_the_same_page(self) -> None:
+        text = render_page(make_header(), make_rows(40))
         assert text == render_page(make_header(), make_rows(40))
         assert "40 models: 30 clean, 5 with findings, 1 lost," in text
 

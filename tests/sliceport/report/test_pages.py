@@ -25,7 +25,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.report.check import check_page
 from sliceport.report.diff import diff_page
 from sliceport.report.drawing import draw
-from sliceport.report.model_explorer import diff_node_data
+from sliceport.report.model_explorer import check_node_data, diff_node_data
 
 pytest.importorskip("jinja2")
 
@@ -166,6 +166,20 @@ def test_node_data_of_a_body_have_the_node_and_the_one_around_it(compare: Any) -
     assert report.part.case.scope
     results = json.loads(diff_node_data(report, "model.onnx"))["results"]
     assert list(results) == ["holder", "holder/then_branch/inner"]
+
+
+FUNCTION = """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+g (float[4] x) => (float[1] y) { [call] a = local.f (x)  [n] b = Neg (a)  [again] y = local.f (b) }
+<domain: "local", opset_import: ["" : 13]> f (p) => (q) {
+    [n] r = Abs (p)  [split] s, t = Split (r)  [gate] u = Sigmoid (t)  [product] q = Mul (s, u) }"""
+
+
+def test_nodes_of_functions_are_marked_in_the_graph_of_the_function(compare: Any) -> None:
+    model = "model.onnx"
+    report = compare(onnx.parser.parse_model(FUNCTION), swap("n_2", "Sin"))
+    for text in (diff_node_data(report, model), check_node_data({"model": model, **check(model).to_json()}, model)):
+        marks = {graph: list(data["results"]) for graph, data in json.loads(text).items()}
+        assert marks == {"g": [], "[function]local::f": ["n"] if "sliceport diff" in text else ["split"]}
 
 
 def test_ids_are_unique_and_by_name_and_output(tmp_path: Path) -> None:
