@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +11,7 @@ from sliceport import progress
 from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
 from sliceport.diffing.side import Side
-from sliceport.engines.engine import Value, WholeModel
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value, WholeModel
 
 _CHUNK_BYTES = 2**28
 """The size of all values that one run should return, which stay in memory together."""

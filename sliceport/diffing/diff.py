@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
@@ -28,15 +28,10 @@ from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
-from sliceport.engines.engine import NamesCause
+from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""

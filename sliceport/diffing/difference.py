@@ -6,16 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from sliceport.engines.engine import Value
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value
 
 Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import Dims, example_shapes, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 ATTEMPTS = 4
 _BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))

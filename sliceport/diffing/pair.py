@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,7 @@ from sliceport.diffing.case import Case, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
 from sliceport.diffing.graph import Body, Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.engines.engine import Value
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 10
 

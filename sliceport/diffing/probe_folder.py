@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,11 @@ from sliceport.diffing.probe import Cut, Path, State
 from sliceport.diffing.setup import DEFAULT_AGAINST, open_graph, read_shapes
 from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import first_that_runs
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.sandbox.place import fill_folder
 from sliceport.wording import count_of, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 MARK = "probe.txt"
 _PROGRAMS = ("probe.py", "probe.mjs", "probe.cpp")

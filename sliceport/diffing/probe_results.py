@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,9 @@ from sliceport.diffing.probe_folder import Round
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.setup import open_graph
 from sliceport.diffing.side import Side, read_side
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.wording import count_of, shorten
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 _ENGINES = {
     "CPUExecutionProvider": "onnxruntime-cpu",

@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
-
+from sliceport.engines.engine import Array
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""

@@ -6,20 +6,14 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.kept_runs import KeptRuns
-from sliceport.engines.engine import ModelEngine, Value, WholeModel
+from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.wording import shorten
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 Result = Mapping[str, Value] | Failure
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import ModelToRun
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.engines.engine import Value
+from sliceport.engines.engine import Array, Value
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaredShapes, InputShapes
 from sliceport.open_shapes import choose_sizes
 from sliceport.progress import say
 from sliceport.wording import list_names
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 Result = TypeVar("Result")
 _SEEDS = 3
