@@ -83,10 +83,10 @@ def probe(
     """Write a folder that finds the first node that a device elsewhere computes wrongly.
 
     Args:
-        model: A file's path or a model in memory; see `diff`.
+        model: See `diff`, as for `input_shapes`, `inputs`, `seed` and `open_sizes`.
         directory: The folder.
         against: The engine that computes the expected outputs.
-        input_shapes: See `diff`, as for `inputs`, `seed` and `open_sizes`.
+        input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
         seed: For the random inputs.
         open_sizes: The size of all axes that the model leaves open.
@@ -106,16 +106,9 @@ def probe(
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
     values, _ = first_that_runs(graph, good, shapes, arrays, seed)
-    state = State(
-        model=model_digest,
-        inputs=digest_run("inputs", graph.whole(), values),
-        shapes=shapes,
-        seed=seed,
-        reference=reference,
-        anonymise=anonymise,
-        high=len(Path(graph).numbers),
-        cuts={},
-    )
+    input_digest, high = digest_run("inputs", graph.whole(), values), len(Path(graph).numbers)
+    about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
+    state = State(model=model_digest, inputs=input_digest, high=high, cuts={}, **about)
     return Round(graph, good, values, state).write(directory, overwrite=overwrite)
 
 

@@ -117,7 +117,7 @@ class Side:
             if getattr(self.engine, "is_isolated", False):
                 return self.engine.run_model(model, inputs, self.options)
             outputs: dict[str, Value] = supervisor.call(
-                _run, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
+                _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
         except (MissingExtra, UsageError, supervisor.ChildLost):
             raise
@@ -135,8 +135,10 @@ class Side:
         return outputs
 
 
-def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-    """Run a model inside a child."""
+def _run_in_child(
+    name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+) -> dict[str, Value]:
+    """Run a model on the engine of this name. It is looked up in the child, because engines need not be picklable."""
     return model_engines()[name].run_model(model, inputs, options)
 
 
