@@ -49,7 +49,7 @@ for path in sorted(Path(sys.argv[1]).rglob("*.onnx")):
 BATCH = """
 from sliceport.sandbox import supervisor
 from sliceport.cli.main import main
-assert main(sys.argv[1:]) in (0, 1, 2)  # 2 where a model cannot be read
+assert main(sys.argv[1:]) in (0, 1, 2)  # 2 if a model cannot be read
 supervisor.end_idle()
 """
 
@@ -115,7 +115,7 @@ def measure_commands(folder: Path) -> None:
 
 
 def measure_report(run: Path) -> Times:
-    """Read the results again."""
+    """Read the results of a run again by `sliceport batch report`."""
     return measure(BATCH, "batch", "report", run, "--format", "json")
 
 
@@ -124,8 +124,8 @@ def rate_of_names(models: Path) -> float:
     from sliceport.batch.sources import expand
 
     begun = time.perf_counter()
-    found = sum(1 for _ in expand([str(models)], [".onnx"]))
-    return found / (time.perf_counter() - begun)
+    count = sum(1 for _ in expand([str(models)], [".onnx"]))
+    return count / (time.perf_counter() - begun)
 
 
 def rate_of_results(folder: Path, count: int) -> float:

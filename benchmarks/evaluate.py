@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from math import exp, log
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ov_ext.copy import Plan
 from sliceport.slicing import Region
 
 LARGE, MEDIUM, TINY, PICTURE = (64, 1024, 256), (4, 256, 256), (1, 8, 8), (1, 3, 640, 640)
-"""Shapes: 64 MiB and 1 MiB of float32, nothing to speak of, and a camera's."""
+"""Shapes of 64 MiB, 1 MiB and 256 bytes of float32, and of a picture."""
 FORMS: dict[str, tuple[tuple[Any, ...], str]] = {
     "all but the ends": ((slice(None), slice(1, -1)), "contiguous"),
     "half of the last axis": ((slice(None), slice(None), slice(0, None, None), "half"), "contiguous"),
@@ -71,7 +71,7 @@ def built_in(inputs: Any) -> Any:
 
 
 def ours(backend: str) -> Callable[..., Any]:
-    """Our operator of a kind."""
+    """Return a function that builds our operator, in C++ or in Python."""
 
     def make(inputs: Any) -> Any:
         os.environ["SLICEPORT_BACKEND"] = backend
@@ -99,8 +99,8 @@ def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
         [helper.make_tensor_value_info("y", element, None)],
         [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in values.items()],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     binding.bind_cpu_input("x", data)
     binding.bind_ortvalue_output(
@@ -134,29 +134,24 @@ def queue_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic:
     return run
 
 
-def mean(ratios: list[float]) -> float:
-    """Return the geometric mean."""
-    return exp(sum(map(log, ratios)) / len(ratios))
-
-
 class Table:
-    """The rows, printed as they come, and ratios by what they are about."""
+    """Rows that are printed as they are measured, and their ratios by size and kind of slice."""
 
     def __init__(self, kinds: dict[str, Callable[..., Any]], seconds: float) -> None:
         self.kinds, self.seconds = kinds, seconds
-        self.found: dict[str, list[float]] = {}
+        self.ratios: dict[str, list[float]] = {}
         columns = "".join(f"{name:>10}" for name in kinds if name != "built-in")
         print(f"{'type':8}{'size':9}{'what':25}{'shapes':9}{'built-in us':>12}", end="")
         print(f"{columns}{'ort':>8}{'copy us':>10}{'/copy':>7}")
 
-    def add(self, size: str, title: str, data: np.ndarray, index: Index, dynamic: bool, *about: str) -> None:
-        """Measure a slice."""
+    def add(self, size: str, title: str, data: np.ndarray, index: Index, dynamic: bool, *keys: str) -> None:
+        """Measure a slice, and keep its ratio under each key."""
         runs = {name: openvino_run(kind, data, index, dynamic) for name, kind in self.kinds.items()}
         runs |= {"ort": onnxruntime_run(data, index), "copy": copy_run(data, index)}
         best = best_of_turns(runs, self.seconds)
         ratios = {name: seconds / best["built-in"] for name, seconds in best.items()}
-        for key in about:
-            self.found.setdefault(key, []).append(ratios["native"])
+        for key in keys:
+            self.ratios.setdefault(key, []).append(ratios["native"])
         shown = "".join(f"{ratios[name]:10.2f}" for name in self.kinds if name != "built-in")
         print(
             f"{data.dtype.name:8}{size:9}{title:25}{'dynamic' if dynamic else 'static':9}{best['built-in'] * 1e6:12.1f}"
@@ -165,10 +160,10 @@ class Table:
         )
 
     def aim(self, title: str, aim: str, *keys: str, worst: bool = True) -> None:
-        """Print what was reached beside what is aimed at."""
-        ratios = [ratio for key in keys for ratio in self.found.get(key, [])]
+        """Print the worst or the mean of the ratios of some keys beside the aim."""
+        ratios = [ratio for key in keys for ratio in self.ratios.get(key, [])]
         if ratios:
-            text = f"{title}: {max(ratios) if worst else mean(ratios):.2f}"
+            text = f"{title}: {max(ratios) if worst else geometric_mean(ratios):.2f}"
             print(f"{text:62} (aim: at most {aim}; median {sorted(ratios)[len(ratios) // 2]:.2f})")
 
 
@@ -185,7 +180,6 @@ def measure_queues(kinds: dict[str, Callable[..., Any]], seconds: float) -> None
 
 
 def main() -> None:
-    """Print the table and the aims."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each line; default 1")
     parser.add_argument("--sizes", nargs="*", default=["large", "medium", "tiny"], help="default: large medium tiny")

@@ -187,7 +187,7 @@ def calls(count: int) -> onnx.ModelProto:
 
 
 def constants(count: int) -> onnx.ModelProto:
-    """Constant nodes, one for each Add."""
+    """Return a chain of Adds, each with a Constant node of its own."""
     nodes, here = [], "x"
     for i in range(count // 2):
         nodes.append(helper.make_node("Constant", [], [f"k{i}"], name=f"k{i}", value_float=i + 0.5))

@@ -24,7 +24,7 @@ import sliceport
 
 SIZES = (1000, 8000, 64000)
 ONCE = 64000
-"""onnxruntime's session takes minutes for so many."""
+"""From so many Slices on, onnxruntime takes minutes to create a session, so that it runs once."""
 PATTERNS = (
     ([1], [15], [1], [1]),  # a crop
     ([0], [2**63 - 1], [0], [1]),  # an identity with a sentinel
@@ -88,7 +88,7 @@ def seconds(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def peak_mib(path: Path) -> float:
-    """Peak resident memory of a process that lowers a model, in MiB."""
+    """Return the peak resident memory in MiB of a process that lowers a model."""
     code = "import sys, sliceport; p = sliceport.lower(sys.argv[1]); assert not p.summary['refused']"
     code += "; print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)

@@ -88,10 +88,11 @@ def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
 
 def judge(run: ModelRun) -> tuple[str, str]:
     """Return the verdict on a run, and the reason."""
-    why = Counter(f"{finding.op_type or 'model'}: {kind_of(finding.kind, finding.message)}" for finding in run.findings)
-    kinds = {kind_of(finding.kind, finding.message) for finding in run.findings}
+    kinds = [kind_of(finding.kind, finding.message) for finding in run.findings]
+    operators = [finding.op_type or "model" for finding in run.findings]
+    reasons = Counter(f"{operator}: {kind}" for operator, kind in zip(operators, kinds, strict=True))
     verdict = next((kind for kind in ("wrong", "ends", "refused", "not compiled") if kind in kinds), "right")
-    return verdict, ", ".join(f"{count} {what}" for what, count in why.items())
+    return verdict, ", ".join(f"{count} {reason}" for reason, count in reasons.items())
 
 
 def kind_of(kind: str, message: str) -> str:
@@ -134,8 +135,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only files that have one of these in their names")
     options = parser.parse_args()
     words = (word.rsplit(":", 1) for word in options.input_shapes)
-    given = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}
-    cases = [case for folder in (MODELS, *options.folders) for case in models_in(folder, given)]
+    given_shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}
+    cases = [case for folder in (MODELS, *options.folders) for case in models_in(folder, given_shapes)]
     cases = [case for case in cases if not options.only or any(name in case[0].name for name in options.only)]
     rows: list[Row] = []
     without_verdict: dict[str, str] = {}
@@ -164,13 +165,13 @@ def main() -> None:
     }
     print(", ".join(f"{name} {version}" for name, version in versions.items()))
     if options.json:
-        found = {
+        results = {
             "versions": versions,
             "counts": counts,
             "rows": [asdict(row) for row in rows],
             "without_verdict": without_verdict,
         }
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 import onnx
@@ -97,12 +98,12 @@ def main() -> None:
     head = " ".join(f"{tool:>24}" for tool in TOOLS)
     print(f"{'slicing nodes, time and bytes':36} {'exported':>8} {head}")
     nodes: dict[str, int] = defaultdict(int)
-    logs: dict[str, list[float]] = defaultdict(list)
+    ratios: dict[str, list[float]] = defaultdict(list)
     worse = []
     for path, proto, arrays, _ in runnable(options.names):
         before, (time_before, bytes_before) = count(proto), profile(proto, arrays, options.runs)
         nodes["exported"] += before
-        cells, counts, mine = [], {}, proto
+        cells, counts, rewritten = [], {}, proto
         for tool, run in TOOLS.items():
             try:
                 after = run(proto)
@@ -110,20 +111,18 @@ def main() -> None:
             except Exception as error:  # a tool that fails on a model is not compared on it
                 cells.append(f"{type(error).__name__:>24}")
                 continue
-            mine = after if tool == "sliceport" else mine
+            rewritten = after if tool == "sliceport" else rewritten
             counts[tool] = count(after)
             nodes[tool] += counts[tool]
             if time_before:
-                logs[tool].append(math.log(max(time_after, 0.5) / time_before))
+                ratios[tool].append(max(time_after, 0.5) / time_before)
             cells.append(f"{counts[tool]:>8} {ratio(time_after, time_before):>7} {ratio(bytes_after, bytes_before):>7}")
         if counts["sliceport"] > min(counts.values()):
             worse.append(path.name)
-        on_directml = directml(proto, mine, arrays) if options.directml and mine is not proto else None
+        on_directml = directml(proto, rewritten, arrays) if options.directml and rewritten is not proto else None
         extra = "" if on_directml is None else f"  DirectML {on_directml:.2f}"
         print(f"{path.name:36} {before:>8} {' '.join(cells)}{extra}", flush=True)
-    totals = [
-        f"{nodes[tool]:>8} {math.exp(sum(logs[tool]) / len(logs[tool])):>7.2f} {'':>7}" for tool in TOOLS if logs[tool]
-    ]
+    totals = [f"{nodes[tool]:>8} {geometric_mean(ratios[tool]):>7.2f} {'':>7}" for tool in TOOLS if ratios[tool]]
     print(f"{'all; geometric mean of the times':36} {nodes['exported']:>8} {' '.join(totals)}")
     print(f"models where another tool leaves fewer: {', '.join(worse) or 'none'}")
 

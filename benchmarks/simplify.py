@@ -1,4 +1,4 @@
-"""Does `sliceport rewrite --simplify` pay? All nodes, slicing nodes, latency and exactness, beside other tools.
+"""Nodes, latency and exactness after `sliceport rewrite --simplify`, beside other tools.
 
 On the models of `rewrite.py`. For each tool: all nodes and slicing nodes that are left, constants not counted; the time
 of an inference on onnxruntime's CPU provider with all its optimisations, best of many in turn, as a ratio to that of
@@ -18,6 +18,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def is_exact(before: onnx.ModelProto, after: onnx.ModelProto, shapes: Shapes) ->
 
 
 def bits(values: Any) -> Any:
-    """Return values as what can be compared bit for bit; nothing for a run that failed."""
+    """Return the type, shape and bytes of each array in values, or None for a run that failed."""
     if isinstance(values, Mapping):
         return {name: bits(value) for name, value in values.items()}
     if isinstance(values, tuple):
@@ -113,7 +114,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     print(f"{'all nodes, slicing nodes, latency':36} {'exported':>12} " + " ".join(f"{tool:>20}" for tool in TOOLS))
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    logs: dict[str, list[float]] = defaultdict(list)
+    ratios: dict[str, list[float]] = defaultdict(list)
     wrong: dict[str, int] = defaultdict(int)
     fewer: list[str] = []
     for path, proto, arrays, shapes in runnable(options.names, is_trained=options.trained, is_open=options.open):
@@ -121,12 +122,10 @@ def main() -> None:
         protos, failed = {"exported": proto}, {}
         for tool, run in TOOLS.items():
             try:
-                made = run(proto)
-                open_session(made)
-                protos[tool] = made
-            except (
-                Exception
-            ) as error:  # a tool that fails on a model, or makes one that does not load, is not compared on it
+                simplified = run(proto)
+                open_session(simplified)
+                protos[tool] = simplified
+            except Exception as error:  # A tool that fails, or makes a model that does not load, is not compared.
                 failed[tool] = type(error).__name__
         times = latencies(protos, arrays, options.seconds)
         cells = []
@@ -139,7 +138,7 @@ def main() -> None:
             if tool == "exported":
                 cells.append(f"{here[0]:>6} {here[1]:>5}")
                 continue
-            logs[tool].append(math.log(times[tool] / times["exported"]))
+            ratios[tool].append(times[tool] / times["exported"])
             exact = is_exact(proto, protos[tool], shapes)
             wrong[tool] += not exact
             if exact:
@@ -150,7 +149,7 @@ def main() -> None:
         others = {tool: nodes for tool, nodes in exact_counts.items() if tool in STANDARD and nodes < own}
         fewer += [f"{path.name}: {tool} leaves {nodes} nodes, sliceport {own}" for tool, nodes in others.items()]
     for tool in ("exported", *TOOLS):
-        mean = math.exp(sum(logs[tool]) / len(logs[tool])) if logs[tool] else 1
+        mean = geometric_mean(ratios[tool]) if ratios[tool] else 1
         every, slicing = totals[tool]
         print(f"{tool:20} {every:>6} nodes {slicing:>5} that slice, latency {mean:.3f}, {wrong[tool]} not bit-equal")
     print("\n".join(fewer))

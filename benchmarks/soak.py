@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
 from sliceport.directml import device
 from sliceport.directml.operators import Slice1
@@ -39,18 +38,10 @@ def reverse(*sizes: int) -> Slice1:
 
 def session_model() -> bytes:
     """Return a model of a Split and a Slice."""
-    nodes = [
-        helper.make_node("Split", ["x"], ["a", "b"], axis=0),
-        helper.make_node("Slice", ["a", "starts", "ends"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 3])],
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("y", "b")],
-        [numpy_helper.from_array(np.array([value]), name) for name, value in (("starts", 1), ("ends", 2))],
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13]> g (float[4, 3] x) => (float[1, 3] y, float[2, 3] b) '
+        "<int64[1] starts = {1}, int64[1] ends = {2}> { a, b = Split <axis = 0> (x) y = Slice (a, starts, ends) }"
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return bytes(model.SerializeToString())
 
 
@@ -111,9 +102,9 @@ def main() -> None:
             data = random.integers(0, 2**32, size * 2**18, dtype=np.uint32)
             started = time.perf_counter()
             (y,) = dml.run(reverse(data.size // 4, 4), data.view(np.uint8))
-            right = np.array_equal(y.view(np.uint32).reshape(-1, 4), data.reshape(-1, 4)[::-1])
-            took = time.perf_counter() - started
-            print(f"a tensor of {size} MiB reversed: {'right' if right else 'WRONG'}, {took:.1f} s")
+            is_right = np.array_equal(y.view(np.uint32).reshape(-1, 4), data.reshape(-1, 4)[::-1])
+            seconds = time.perf_counter() - started
+            print(f"a tensor of {size} MiB reversed: {'right' if is_right else 'WRONG'}, {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import argparse
 import json
 import os
 from collections.abc import Iterator
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import ov_ext
 
 MODELS = Path(__file__).parents[1] / "models"
 NOT_READ = ("rule_function.onnx", "ts_functions_17.onnx", "rule_strings.onnx")
-"""By OpenVINO: functions of a model's own, and strings, which end the process."""
+"""Models that OpenVINO does not read, because they have functions, or strings, which end the process."""
 Shapes = dict[str, list[int]]
 
 
@@ -38,7 +38,7 @@ def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
 
 
 def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
-    """Small numbers, which serve as indices too."""
+    """Return tensors of 0 and 1, which are valid as indices too."""
     random = np.random.default_rng(0)
     tensors = []
     for value in model.inputs:
@@ -63,11 +63,6 @@ def replaced(path: Path, backend: str) -> tuple[ov.Model, int]:
     os.environ["SLICEPORT_BACKEND"] = backend
     model = ov.Core().read_model(str(path))
     return model, ov_ext.use_custom_ops(model)
-
-
-def mean(ratios: list[float]) -> float:
-    """Return the geometric mean."""
-    return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def main() -> None:
@@ -96,18 +91,19 @@ def main() -> None:
         if not count:
             continue
         best = best_of_turns(runs, options.seconds)
-        ratios = {name: best[name] / best["built-in"] for name in backends}
-        rows.append({"model": path.name, "shapes": kind, "slices": count, "seconds": best, "ratios": ratios})
+        by_backend = {name: best[name] / best["built-in"] for name in backends}
+        rows.append({"model": path.name, "shapes": kind, "slices": count, "seconds": best, "ratios": by_backend})
         print(
             f"{path.name:38}{kind:8}{count:7}{best['built-in'] * 1e6:13.1f}"
-            + "".join(f"{ratios[name]:9.2f}" for name in backends),
+            + "".join(f"{by_backend[name]:9.2f}" for name in backends),
             flush=True,
         )
     for name in backends:
         for kind in ("dynamic", "static"):
-            found = [row["ratios"][name] for row in rows if row["shapes"] == kind]
-            if found:
-                print(f"{name}, {kind}: geometric mean {mean(found):.3f}, worst {max(found):.2f} of {len(found)}")
+            ratios = [row["ratios"][name] for row in rows if row["shapes"] == kind]
+            if ratios:
+                mean = geometric_mean(ratios)
+                print(f"{name}, {kind}: geometric mean {mean:.3f}, worst {max(ratios):.2f} of {len(ratios)}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

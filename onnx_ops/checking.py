@@ -12,7 +12,6 @@ from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
-    Sizes,
     check_node,
     constant_of_shape_defects,
     conv_transpose_defects,
@@ -21,7 +20,6 @@ from onnx_ops.model.conditions import (
     matmul_defects,
     reshape_defects,
     reshape_entries,
-    sizes_of,
     slice_defects,
     split_defects,
 )
@@ -36,12 +34,14 @@ from onnx_ops.model.nodes import (
     is_operator,
     is_slicing,
     is_standard,
+    known_shape,
     node_name,
     read_elements,
     read_int,
+    sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -167,7 +167,9 @@ class _Checker:
 
         An entry of 0 copies the size of the data's axis, so an entry that is 0 at run time does, too.
         """
-        if data.shape is None or -1 not in entries or any(self._may_hold_several(entry) for entry in entries):
+        values = [entry for entry in entries if not isinstance(entry, int)]
+        may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
+        if data.shape is None or -1 not in entries or may_hold_several:
             return
         sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
@@ -178,9 +180,6 @@ class _Checker:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
             names = " or ".join(dict.fromkeys(open_sizes))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
-
-    def _may_hold_several(self, entry: ValueView | int) -> bool:
-        return not isinstance(entry, int) and self._facts.get(entry, NO_FACTS).sizes != (1,)
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
         """Return the size of an axis, its name if the inputs leave it open, or None if the model computes it."""
@@ -203,8 +202,7 @@ class _Checker:
         return self._size_of(node.inputs[0], start + axis) if axis >= 0 or not start else None
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
-        facts = self._facts.get(value)
-        return None if facts is None else facts.data
+        return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
         """Find the rules that a slicing node breaks, or else its defects."""
@@ -229,10 +227,9 @@ class _Checker:
     def _find_fused(self, node: NodeView) -> Defects:
         """Return the defect of a slice that the DirectML provider fuses, as far as bounds, shape and type are known."""
         data = node.inputs[0]
-        sizes = None if data is None else sizes_of(data)
-        if data is None or data.dtype is None or sizes is None or None in sizes:
+        shape = known_shape(node)
+        if data is None or data.dtype is None or shape is None:
             return ()
-        shape = tuple(size for size in sizes if size is not None)
         try:
             return fused_slice_defects(node, self._opset, shape, BITS[data.dtype])
         except (InvalidSlice, DynamicSlice):
@@ -264,7 +261,7 @@ class _Checker:
         axes = list(entries)  # in the order of the node
         steps = {entry.step for entry in entries.values()}
         starts_in_front = any(
-            entry.step > 0 and sizes is not None and _is_below(entry.start, sizes[axis])
+            entry.step > 0 and sizes is not None and (size := sizes[axis]) is not None and entry.start < -size
             for axis, entry in entries.items()
         )
         matches = {
@@ -350,7 +347,3 @@ def _find_computing_node(value: ValueView) -> NodeView | None:
 def _is_at_run_time(node: NodeView, index: int) -> bool:
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None
-
-
-def _is_below(start: int, size: int | None) -> bool:
-    return size is not None and start < -size

@@ -101,9 +101,10 @@ class OnnxruntimeCPU:
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return lines that run a model; see `WritesScript`."""
-        constants = {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
+        from onnx_ops.runtime.session import LEVELS
+
         disabled = [name for name in options.get("disable", "").split("+") if name]
-        level = constants.get(options.get("level", ""), "ORT_ENABLE_ALL")
+        level = LEVELS[options.get("level", "all")]
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
@@ -208,7 +209,7 @@ class OnnxruntimeDML:
 
 @cache
 def _shared_provider(adapter: str | None = None) -> Provider:
-    """Return the provider on the one device of this process for whole models, which ends with the process.
+    """Return the provider on the device for whole models that this process shares and closes when it ends.
 
     Args:
         adapter: The number of the adapter; see `run_model.open_provider`.

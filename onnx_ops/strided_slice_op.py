@@ -25,7 +25,9 @@ from sliceport.slicing import Masks, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _MIN_OPSET = 14
-_WITH_STRIDES = 4  # inputs
+"""The first operator set whose Reshape has allowzero, which the function uses."""
+_INPUT_COUNT = 4
+"""The number of inputs with strides, the last one."""
 _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
@@ -77,7 +79,7 @@ def embed_function(model: ir.Model) -> bool:
     if standard_opset(model.opset_imports) < _MIN_OPSET:
         raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_MIN_OPSET}; expand it instead.")
     for node in nodes:
-        if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
+        if len(node.inputs) < _INPUT_COUNT or node.inputs[_INPUT_COUNT - 1] is None:
             _add_unit_strides(node)
         for name in MASK_ATTRIBUTES:  # some runtimes ignore the defaults of a function
             if name not in node.attributes:
@@ -101,8 +103,8 @@ def _add_unit_strides(node: ir.Node) -> None:
     new_nodes[-1].outputs[0].name = f"{node.outputs[0].name}.strides"
     assert node.graph is not None
     node.graph.insert_before(node, new_nodes)
-    node.resize_inputs(_WITH_STRIDES)
-    node.replace_input_with(_WITH_STRIDES - 1, new_nodes[-1].outputs[0])
+    node.resize_inputs(_INPUT_COUNT)
+    node.replace_input_with(_INPUT_COUNT - 1, new_nodes[-1].outputs[0])
 
 
 def reference_op() -> type:
@@ -178,7 +180,8 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
     if count is None:
         return None
     begin, end, strides = [_read_list(context, index) for index in (1, 2, 3)]
-    masks = Masks.of({name: _read_mask(context, name) for name in MASK_ATTRIBUTES})
+    attributes = {name: context.get_attribute(name) for name in MASK_ATTRIBUTES}
+    masks = Masks.of({name: tuple(mask.ints) for name, mask in attributes.items() if mask is not None})
     spec = None
     if begin is not None and end is not None and (strides is not None or not context.has_input(3)):
         spec = StridedSliceSpec(begin, end, strides, masks)
@@ -215,8 +218,3 @@ def _read_list(context: Any, index: int) -> tuple[int, ...] | None:
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return None
     return tuple(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
-
-
-def _read_mask(context: Any, name: str) -> tuple[int, ...]:
-    attribute = context.get_attribute(name)
-    return () if attribute is None else tuple(attribute.ints)

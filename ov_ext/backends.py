@@ -74,6 +74,7 @@ def diagnose_native() -> Diagnosis:
 
 @cache
 def _find_native() -> Backend:
+    """Return native operators if their library loads, or else those in Python with the reason."""
     library = find_library(ov.__version__)
     if library.path is None:
         return Backend("python", f"{library.reason}; run: {BUILD_COMMAND}")

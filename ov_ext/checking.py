@@ -62,6 +62,7 @@ def _check(node: ov.Node) -> _Findings:
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
+    """Yield the defects of a Slice or StridedSlice, and the values at run time that would make it wrong."""
     for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong if an axis that it walks backward has size 0"

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import openvino as ov
 
 from ov_ext.files import read_with_shapes
-from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import read_slicing_nodes
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
-from sliceport.slicing.node import SlicingNode
 
 
 def lower(
@@ -50,12 +47,7 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    program = lower_nodes(_read_nodes(model, input_shapes), options)
+    program = lower_nodes(read_slicing_nodes(read_with_shapes(model, input_shapes)), options)
     if strict:
         program.raise_refused()
     return program
-
-
-@with_openvino_lock
-def _read_nodes(model: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> list[SlicingNode]:
-    return read_slicing_nodes(read_with_shapes(model, input_shapes))

@@ -106,6 +106,7 @@ class OneNode:
         return ov.Model(operator.outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
+        """Build the node on other inputs, as the built-in operator or the one of ov_ext."""
         kind = kind_of(self._node_in_model)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._node_in_model.get_output_size())

@@ -83,6 +83,7 @@ class OpenVINOGraph:
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
     def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
+        """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
         computed = [source for source in sources if source.get_node().get_type_name() != "Constant"]
@@ -210,6 +211,7 @@ class OpenVINOGraph:
 
 
 def _key(output: ov.Output) -> tuple[str, int]:
+    """Return the name of the node and the index of the output, because outputs are new objects at each access."""
     return output.get_node().get_friendly_name(), output.get_index()
 
 

@@ -115,6 +115,7 @@ def bodies_of(node: ov.Node) -> dict[str, ov.Model]:
 
 
 def _copy_names(old: ov.Node, new: ov.Node) -> None:
+    """Copy the friendly name, the tensor names, and the strings and integers of `rt_info`."""
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
     info = new.get_rt_info()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import openvino as ov
 
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
 from sliceport.arguments import read_input_shapes
@@ -79,6 +80,7 @@ def name_of(value: ov.Output) -> str:
     return name if node.get_output_size() == 1 else f"{name}:{value.get_index()}"
 
 
+@with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
     """Read the slicing nodes of a model in its order, built-in ones and ours, and those of bodies of control flow."""
     constants, hint = _find_constants(model), _shapes_hint(model)
@@ -148,6 +150,7 @@ class _Selection(NamedTuple):
 
 
 def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant: bool) -> SlicingNode:
+    """Return a node as resolved, folded if its outputs are constant, or refused."""
     kind, version = kind_of(node)
     data = node.input_value(0)
     # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.

@@ -258,6 +258,7 @@ class SlicingOp(ov.Op):
         return str(types[0].get_type_name())
 
     def _infer_output(self) -> None:
+        """Set the output's type, shape and bounds of values, from cached results if indices and shape are the same."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()

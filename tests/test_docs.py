@@ -29,7 +29,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_example_is_collected() -> None:
     assert (len(PYTHON), len(EXAMPLES)) == (16, 15)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
-    assert len(values) == 10
+    assert len(values) == 11
 
 
 @pytest.mark.parametrize(("name", "number"), PYTHON)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
+from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
 from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
-from onnx_ops.model.views import ModelView, NodeView, ValueView
+from onnx_ops.model.views import ModelView, NodeView, dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, scoped_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
@@ -38,64 +38,57 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
     return [
         _resolve_or_refuse(record, resolved.specs.get(id(record.node)), hint)
         if id(record.node) in remaining
-        else Folded(*record.fields(), constants=resolved.constants.get(id(record.node), ()))
+        else Folded(**record.all_fields(), constants=resolved.constants.get(id(record.node), ()))
         for record in records
     ]
 
 
 class _Record(NamedTuple):
-    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers."""
+    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers.
+
+    Attributes:
+        node: The node.
+        fields: The fields of `NodeInModel` by name, without the element type, which may be inferred later.
+        used: Whether something reads each output.
+    """
 
     node: NodeView
-    name: str
-    opset: int
-    scope: tuple[str, ...]
-    input: str
-    outputs: tuple[str, ...]
+    fields: Mapping[str, Any]
     used: tuple[bool, ...]
-    origin: str
 
-    def fields(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
-        """Return the values of the fields of `NodeInModel`, in its order."""
-        node = self.node
-        return (
-            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element_type(node), self.outputs,
-            self.origin,
-        )  # fmt: skip
-
-
-def _is_used(output: ValueView) -> bool:
-    return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
+    def all_fields(self) -> dict[str, Any]:
+        """Return the fields of `NodeInModel` by name."""
+        return {**self.fields, "element": _element_type(self.node)}
 
 
 def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
     data = node.inputs[0] if node.inputs else None
-    outputs = node.outputs
-    return _Record(
-        node,
-        node_name(node),
-        model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
-        scope,
-        (data.name or "") if data is not None else "",
-        tuple([output.name or "" for output in outputs]),
-        tuple([_is_used(output) for output in outputs]),
-        model.origin(node),
-    )
+    fields = {
+        "name": node_name(node),
+        "op_type": node.op_type,
+        "domain": node.domain,
+        "opset": model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        "scope": scope,
+        "input": (data.name or "") if data is not None else "",
+        "outputs": tuple([output.name or "" for output in node.outputs]),
+        "origin": model.origin(node),
+    }
+    used = [bool(output.name) and (output.is_graph_output() or bool(output.uses())) for output in node.outputs]
+    return _Record(node, fields, tuple(used))
 
 
 def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: str) -> Resolved | Refused:
     """Return a node with its cuts, or with the reason for which it is refused; `hint` ends a message about sizes."""
-    node = record.node
+    node, fields = record.node, record.all_fields()
     try:
         if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")
-        spec, regions = resolved or resolve_node(node, record.opset)
-        if len(regions) != len(record.outputs):
-            raise InvalidSlice(f"{node.op_type} has {len(regions)} output(s), got {len(record.outputs)}")
+        spec, regions = resolved or resolve_node(node, fields["opset"])
+        if len(regions) != len(node.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(regions)} output(s), got {len(node.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return Refused(*record.fields(), refusal=_refusal(f"{node.op_type} {record.name!r}", error, node, hint))
-    cuts = tuple(map(Cut, record.outputs, regions, record.used))
-    return Resolved(*record.fields(), cuts=cuts, spec=spec)
+        return Refused(**fields, refusal=_refusal(f"{node.op_type} {fields['name']!r}", error, node, hint))
+    return Resolved(**fields, cuts=tuple(map(Cut, fields["outputs"], regions, record.used)), spec=spec)
 
 
 def _element_type(node: NodeView) -> str:
@@ -133,9 +126,9 @@ def _shapes_hint(model: ModelView) -> str:
     """Return the end of a message: it lists the open dimensions of the graph inputs and shows how to give sizes."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
-    for value, dims in unknown_inputs(model):
-        name = value.name or ""
-        if constant(value) is not None:
+    for value in model.graph.inputs:
+        name, dims = value.name or "", dims_of(value.shape)
+        if static_sizes(dims) is not None or constant(value) is not None:
             continue  # below version 4 of the format, constants are inputs, too
         if dims is None:
             descriptions.append(f"the shape of input {name!r}")

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.model.views import Array, Dims
+from onnx_ops.model.views import Array, Dims, static_sizes
 
 MAX_BYTES = 2**20
 """Limit of the size in bytes of a constant that is computed or read."""
@@ -52,10 +52,7 @@ class Facts:
     @property
     def sizes(self) -> tuple[int, ...] | None:
         """The dims, if all of them are numbers."""
-        if self.dims is None:
-            return None
-        numbers = tuple([dim for dim in self.dims if isinstance(dim, int)])
-        return numbers if len(numbers) == len(self.dims) else None
+        return static_sizes(self.dims)
 
     def list_integers(self) -> Array | None:
         """Return the elements as objects, None for each unknown one; None if this is not a small tensor of integers."""

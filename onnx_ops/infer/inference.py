@@ -1,7 +1,7 @@
 """Shapes, types and constants of a model's values.
 
-`propagate` does the work. It asks onnx about single nodes, and onnx's inference aborts on some malformed ones: the work
-is therefore done in a child of the sandbox.
+`propagate` does the work in a child of the sandbox, because it calls onnx's inference for single nodes, which aborts on
+some malformed ones.
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ def _propagate(model: bytes) -> list[Facts]:
         logger.debug("shape inference: the process of onnx %s", error)
     except RecursionError:  # graphs are nested too deep, for our own rules too
         return []
-    return propagate(model, asks_onnx=False)
+    return propagate(model, uses_onnx=False)

@@ -99,23 +99,23 @@ def max_visited_nodes(nodes: int) -> int:
     return 20 * nodes + 20000
 
 
-def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Facts]:
+def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A ModelProto, serialised; its tensors are in it or missing.
-        asks_onnx: Whether onnx's inference is asked, which ends the process on some malformed nodes.
+        uses_onnx: Whether onnx's inference is called, which ends the process on some malformed nodes.
 
     Returns:
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
-    return _Propagation(onnx.ModelProto.FromString(model), asks_onnx=asks_onnx).run()
+    return _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
 
 
 class _Propagation:
-    def __init__(self, model: onnx.ModelProto, *, asks_onnx: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, *, uses_onnx: bool) -> None:
         self._model = model
-        self._asks_onnx = asks_onnx
+        self._uses_onnx = uses_onnx
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._reported: list[Facts] = []
         self._visited_nodes = 0
@@ -196,7 +196,7 @@ class _Propagation:
         except InvalidSlice:  # reported when the node is read
             return ()
         if outputs is None:
-            outputs = self._ask_onnx(node, inputs, domain, opset, scope)
+            outputs = self._infer_by_onnx(node, inputs, domain, opset, scope)
         if not domain:
             self._compute(node, inputs, outputs, opset)
         return outputs
@@ -252,11 +252,11 @@ class _Propagation:
             self._visit_node(body_node, inner, is_reported=False)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]
 
-    def _ask_onnx(
+    def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
         """Return the facts of a node's outputs that onnx infers; none of them if it cannot."""
-        if not self._asks_onnx or len(node.output) > MAX_RANK:
+        if not self._uses_onnx or len(node.output) > MAX_RANK:
             return []
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)

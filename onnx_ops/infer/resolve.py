@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.nodes import LARGE_BYTES, constant, has_known_parameters, is_standard, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
-from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
+from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
@@ -69,7 +69,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
     evaluated: dict[str, int | str | None] = {}
     for value in all_values(model.graph):
         dims = dims_of(value.shape)
-        if dims is None or is_static(value.shape):
+        if dims is None or static_sizes(dims) is not None:
             continue
         for dim in dims:
             if isinstance(dim, str) and dim not in evaluated:
@@ -236,7 +236,7 @@ def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
     for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type in ("Shape", "Size"):
-            is_foldable = all(is_static(value.shape) for value in inputs)
+            is_foldable = all(static_sizes(value.shape) is not None for value in inputs)
         else:
             is_foldable = bool(inputs) and all(
                 id(value) in constant_ids or _is_small_constant(value) for value in inputs
@@ -251,10 +251,3 @@ def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
 def _is_small_constant(value: ValueView) -> bool:
     tensor = constant(value)
     return tensor is not None and tensor.nbytes <= LARGE_BYTES
-
-
-def unknown_inputs(model: ModelView) -> Iterable[tuple[ValueView, Dims | None]]:
-    """Yield the graph inputs that lack sizes, each with its dims; None if the rank is open."""
-    for value in model.graph.inputs:
-        if not is_static(value.shape):
-            yield value, dims_of(value.shape)

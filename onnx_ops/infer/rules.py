@@ -1,4 +1,4 @@
-"""Rules for operators that onnx infers too little of: slicing, and the arithmetic of shapes.
+"""Rules for operators for which onnx infers too little: slicing, and the arithmetic of shapes.
 
 The docstring of each rule says what onnx lacks, checked with onnx 1.18 to 1.23.
 """
@@ -26,11 +26,11 @@ from sliceport.slicing.spec import normalize_axis
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
-"""Takes a node, the facts of its inputs and the version of its operator set; returns None to ask onnx instead."""
+"""Takes a node, the facts of its inputs and the version of its operator set; returns None to leave the node to onnx."""
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Apply the rule for an operator; return the facts of its outputs, or None if onnx is to be asked.
+    """Apply the rule for an operator; return the facts of its outputs, or None to leave the node to onnx.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.

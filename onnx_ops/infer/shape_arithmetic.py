@@ -18,6 +18,7 @@ from onnx_ops.model.views import Array, Dims
 Attributes = dict[str, Any]
 
 MAX_ELEMENTS = 1024
+"""Limit for the elements of a tensor that are tracked one by one."""
 _INT32_MAX = 2**31 - 1
 _BOOL = 9  # TensorProto.BOOL, without importing onnx
 _BROADCAST_OPSET = 7

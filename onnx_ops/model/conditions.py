@@ -18,10 +18,10 @@ from onnx_ops.model.nodes import (
     read_int,
     read_ints,
     read_string,
-    shape_of,
+    sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec, split_spec_with_open_sizes, strided_slice_spec
-from onnx_ops.model.views import Array, NodeView, ValueView
+from onnx_ops.model.views import Array, NodeView, Sizes, ValueView
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import (
     ALIGNED_RUN,
@@ -44,8 +44,6 @@ from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, Region
 from sliceport.slicing.spec import cut_shape, normalize_axis
 
-Sizes = Sequence[int | None]
-"""Sizes of a tensor, None for an open one."""
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_AXES = 8
@@ -53,16 +51,25 @@ _MAX_AXES = 8
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the DirectML provider takes."""
 _MAX_EINSUM_LABELS = 5
+"""The most labels of an Einsum that the DirectML provider computes by a GEMM: two batch axes and three of its own."""
 _ALIGNMENT_BITS = 128
+"""The provider refuses a fused slice that starts at a multiple of so many bits."""
 _SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
+"""Operators across which the provider fuses a slice with the node that reads it."""
 _SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
-"""Operators that may stand between a slice and the nodes that it is fused with: behind it, and in front of it."""
-_ELEMENT_WISE = frozenset(
-    "Abs Acos Acosh Add Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid "  # noqa: SIM905
-    "HardSwish LeakyRelu Log Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
-    "Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu".split()
+"""Operators across which the provider fuses a slice with the node that computes its data."""
+_FUSED = frozenset(
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip "  # noqa: SIM905
+    "Cos Cosh CumSum Div Elu Erf Exp Floor HardSigmoid LeakyRelu Log Max Mean Min Mod Mul Neg Not Or Pow PRelu "
+    "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu "
+    "Xor".split()
 )
-"""Operators that DirectML computes on the selected part of the data, without a copy, when it fuses them."""
+"""Operators that the DirectML provider fuses with a slice in front of them, each tried on onnxruntime-directml 1.24.4.
+
+DirectML computes them on the selected part of the data, without a copy. It copies for Cast, Gelu and HardSwish.
+"""
+_FUSED_WITH_TWO_OPERANDS = ("Max", "Mean", "Min", "Sum")
+"""Operators in `_FUSED` that the provider fuses only if they have exactly two operands."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
 """The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
@@ -91,7 +98,7 @@ def check_node(node: NodeView, opset: int) -> None:
         # The rules hold for every rank, so that a node of open rank is checked for the largest one.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
-        _check_split(node, opset, [None] * MAX_AXES if sizes is None else sizes)
+        _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
 
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
@@ -103,12 +110,6 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
     if sizes[axis] is None:
         full_sizes[axis] = sum(spec.sizes)  # written part sizes give an open axis its size
     spec.resolve(full_sizes)
-
-
-def sizes_of(value: ValueView) -> Sizes | None:
-    """Return the sizes of a value, None if its rank is open."""
-    shape = shape_of(value)
-    return None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
 
 
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
@@ -209,12 +210,12 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
                 same_values.append(node.outputs[0])
 
 
-def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) -> list[Value | int]:
+def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the entries of a Reshape's shape: integers, and each operand of a Concat that is not constant.
 
     Args:
         shape: The shape.
-        read_static: Returns the elements of a value that is the same for all inputs of the model, otherwise None.
+        find_elements: Returns the inferred elements of a value, None if they depend on the inputs of the model.
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
@@ -224,7 +225,7 @@ def reshape_entries(shape: Value, read_static: Callable[[Value], Array | None]) 
             return []
         elements = read_elements(operand, MAX_AXES)
         if elements is None:
-            elements = read_static(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+            elements = find_elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
         entries += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
     return entries
 
@@ -304,7 +305,7 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
     data = node.inputs[0]
     if data is None or len(read_outputs) != 1 or not _is_computed_for_one_reader(data):
         return ()
-    if not _is_read_by_one_element_wise_node(node.outputs[read_outputs[0]]):
+    if not _is_read_by_one_fused_node(node.outputs[read_outputs[0]]):
         return ()
     if node.op_type == "Slice":
         region = slice_spec(node, opset).resolve(shape)
@@ -342,14 +343,14 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
     return False
 
 
-def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
-    """Return whether one element-wise node alone reads a value, once, with nodes between that only change its shape."""
+def _is_read_by_one_fused_node(value: ValueView) -> bool:
+    """Return whether one node of `_FUSED` alone reads a value, once, with nodes between that only change its shape."""
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
-        if is_standard(reader, *_ELEMENT_WISE):  # of any number of operands, as Clip and Max
-            return True
+        if is_standard(reader, *_FUSED):
+            return reader.op_type not in _FUSED_WITH_TWO_OPERANDS or len(reader.inputs) == len(("left", "right"))
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]

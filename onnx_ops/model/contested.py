@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_ops.model.nodes import MARK, NUM_OUTPUTS_OPSET, SLICING, is_standard, read_int, shape_of
+from onnx_ops.model.nodes import MARK, NUM_OUTPUTS_OPSET, SLICING, is_standard, read_int, sizes_of
 from onnx_ops.model.specs import slice_spec, split_spec
 from onnx_ops.model.views import NodeView
 from sliceport.defects.defect import Defect
@@ -32,8 +32,7 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
         return mark
     data = node.inputs[0] if node.inputs else None
     if sizes is None and data is not None:
-        shape = shape_of(data)
-        sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+        sizes = sizes_of(data)
     try:
         if node.op_type == "Slice":
             return _find_slice_disagreement(slice_spec(node, opset), sizes)

@@ -21,7 +21,7 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
     tensors = [value.const_value for _, value in defaults]
-    forget_defaults(model)
+    pop_defaults(model)
     try:
         yield
     finally:
@@ -36,21 +36,15 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
                 graph.initializers.add(value)
 
 
-def forget_defaults(model: ir.Model) -> None:
-    """Remove the initializers of graph inputs, see `defaults_aside`."""
-    for graph, value in _defaults(model):
-        del graph.initializers[value.name or ""]
-        value.const_value = None
-
-
 def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Remove the initializers of graph inputs from every graph, and return those of the main graph by name."""
-    tensors = {
-        value.name or "": value.const_value
-        for graph, value in _defaults(model)
-        if graph is model.graph and value.const_value is not None
-    }
-    forget_defaults(model)
+    """Remove the initializers of graph inputs (see `defaults_aside`), and return those of the main graph by name."""
+    tensors: dict[str, ir.TensorProtocol] = {}
+    for graph, value in _defaults(model):
+        name, tensor = value.name or "", value.const_value
+        if graph is model.graph and tensor is not None:
+            tensors[name] = tensor
+        del graph.initializers[name]
+        value.const_value = None
     return tensors
 
 

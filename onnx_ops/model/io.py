@@ -103,37 +103,41 @@ _MIN_EXTERNAL = 256
 """Weights of fewer bytes go into the model itself when it moves to another folder."""
 _MAX_EMBEDDED = 2**28
 """The most bytes of external tensors that are embedded in a model that moves."""
-_Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+_HeldTensor = tuple[ir.TensorProtocol | None, Callable[[ir.TensorProtocol], None]]
+"""A tensor of a model, and a function that puts another one in its place."""
+_HeldExternal = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
-def external_tensors(model: ir.Model) -> Iterator[_Held]:
+def external_tensors(model: ir.Model) -> Iterator[_HeldExternal]:
     """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
+    return _select_external(_held_tensors(model))
+
+
+def _select_external(held: Iterable[_HeldTensor]) -> Iterator[_HeldExternal]:
+    return ((tensor, put) for tensor, put in held if isinstance(tensor, ir.ExternalTensor))
+
+
+def _held_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
+    """Yield the tensors of a model: initializers, and those in attributes."""
     for graph in model_graphs(model):
-        yield from _external_initializers(graph)
-    yield from _external_attributes(model)
+        yield from _initializers(graph)
+    yield from _attribute_tensors(model)
 
 
-def _external_initializers(graph: ir.Graph) -> Iterator[_Held]:
-    for value in graph.initializers.data.values():
-        if isinstance(value.const_value, ir.ExternalTensor):
-            yield value.const_value, partial(setattr, value, "const_value")
+def _initializers(graph: ir.Graph) -> Iterator[_HeldTensor]:
+    return ((value.const_value, partial(setattr, value, "const_value")) for value in graph.initializers.data.values())
 
 
-def _external_attributes(model: ir.Model) -> Iterator[_Held]:
-    for attributes in _attributes(model):
+def _attribute_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
+    """Yield the tensors in attributes of nodes, and in the default attributes of functions."""
+    by_node = [node.attributes for node in model_nodes(model)]
+    for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
         for name, attribute in attributes.data.items():
-            if isinstance(attribute.value, ir.ExternalTensor):
+            if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
                 yield attribute.value, partial(_set_tensor, attributes, name)
             elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
                 for i, tensor in enumerate(attribute.value):
-                    if isinstance(tensor, ir.ExternalTensor):
-                        yield tensor, partial(_set_one_tensor, attributes, name, i)
-
-
-def _attributes(model: ir.Model) -> Iterator[Any]:
-    """Yield the attributes of nodes, and the default attributes of functions."""
-    yield from (node.attributes for node in model_nodes(model))
-    yield from (function.attributes for function in model.functions.values())
+                    yield tensor, partial(_set_one_tensor, attributes, name, i)
 
 
 def _set_tensor(attributes: Any, name: str, tensor: ir.TensorProtocol) -> None:
@@ -146,18 +150,13 @@ def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorPro
     attributes[name] = ir.AttrTensors(name, tensors)
 
 
-def _can_be_in_data_file(model: ir.Model) -> bool:
-    """Return whether a model has external tensors that onnx-ir can write into a data file."""
-    return any(any(_external_initializers(graph)) for graph in all_graphs(model))
-
-
-def _tensors_to_embed(model: ir.Model) -> Iterator[_Held]:
+def _tensors_to_embed(model: ir.Model) -> Iterator[_HeldExternal]:
     """Yield the external tensors that cannot go into a data file: those of attributes and of graphs in functions."""
     written = set(all_graphs(model))
     for graph in model_graphs(model):
         if graph not in written:
-            yield from _external_initializers(graph)
-    yield from _external_attributes(model)
+            yield from _select_external(_initializers(graph))
+    yield from _select_external(_attribute_tensors(model))
 
 
 @contextmanager
@@ -210,7 +209,8 @@ def write_model(
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
     moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    data = f"{target.name}.data" if moves and _can_be_in_data_file(model) else None
+    has_data = moves and any(any(_select_external(_initializers(graph))) for graph in all_graphs(model))
+    data = f"{target.name}.data" if has_data else None
     files = [target] if data is None else [target.with_name(data), target]
     check_not_read(files, data_files)
     if moves:
@@ -276,7 +276,7 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(held: Iterable[_Held]) -> None:
+def load_externals(held: Iterable[_HeldExternal]) -> None:
     """Load external tensors into their model.
 
     Args:
@@ -330,7 +330,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
 def _metadata_once(model: ir.Model) -> Iterator[None]:
     """Remove the metadata of tensors from their protos inside the context, because onnx-ir would write them twice."""
     removed = []
-    for tensor in _tensors(model):
+    for tensor, _ in _held_tensors(model):
         if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:
             removed.append((tensor.raw, list(tensor.raw.metadata_props)))
     for raw, _ in removed:
@@ -340,14 +340,3 @@ def _metadata_once(model: ir.Model) -> Iterator[None]:
     finally:
         for raw, entries in removed:
             raw.metadata_props.extend(entries)
-
-
-def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
-    for graph in model_graphs(model):
-        yield from (value.const_value for value in graph.initializers.data.values())
-    for attributes in _attributes(model):
-        for attribute in attributes.data.values():
-            if attribute.type == ir.AttributeType.TENSOR:
-                yield attribute.value
-            elif attribute.type == ir.AttributeType.TENSORS:
-                yield from attribute.value or ()

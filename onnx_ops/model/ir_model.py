@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import forget_defaults
+from onnx_ops.model.defaults import pop_defaults
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import is_slicing, node_name
 from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
@@ -33,7 +33,7 @@ class IrModel:
         Raises:
             ModelError: A function cannot be inlined.
         """
-        forget_defaults(model)
+        pop_defaults(model)
         _mark_origins(model)
         inline_functions(model)
         return cls(model)

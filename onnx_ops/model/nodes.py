@@ -19,8 +19,11 @@ from onnx_ops.model.views import (
     NodeView,
     OperatorView,
     ShapeView,
+    Sizes,
     TensorView,
     ValueView,
+    sizes_of_shape,
+    static_sizes,
 )
 from sliceport.errors import DynamicSlice, InvalidSlice
 
@@ -43,11 +46,15 @@ MARK = "sliceport.contested"
 MISSING = "sliceport.missing"
 """Key in the `meta` of a value that was a constant for the reason why its data cannot be read."""
 SPLIT_INPUT_OPSET = 13
+"""The first operator set, but for 1, whose Split has the part sizes as an input."""
 SLICE_INPUTS_OPSET = 10
+"""The first operator set whose Slice has its parameters as inputs; Slice has steps from then on."""
 NUM_OUTPUTS_OPSET = 18
+"""The first operator set whose Split has the attribute num_outputs."""
 
 
 _UNLIMITED = 2**31
+"""More inputs than a node can have."""
 _INPUT_COUNTS = {
     "Slice": (1, 5),
     "Split": (1, 2),
@@ -150,16 +157,16 @@ def shape_of(value: ValueView) -> ShapeView | None:
     return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
 
 
+def sizes_of(value: ValueView) -> Sizes | None:
+    """Return the sizes of a value, None if its rank is open."""
+    shape = shape_of(value)
+    return None if shape is None else sizes_of_shape(shape)
+
+
 def known_shape(node: NodeView) -> tuple[int, ...] | None:
     """Return the shape of the node's data; None unless every size is known."""
     data = node.inputs[0] if node.inputs else None
-    if data is None:
-        return None
-    shape = shape_of(data)
-    if shape is None:
-        return None
-    dims = tuple([dim for dim in shape if isinstance(dim, int)])
-    return dims if len(dims) == len(shape) else None
+    return None if data is None else static_sizes(shape_of(data))
 
 
 def has_known_parameters(node: NodeView) -> bool:
@@ -173,15 +180,10 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     """Return the integers of an attribute; None if it is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type.
-        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+        InvalidSlice, DynamicSlice: See `_read_attribute`.
     """
-    attribute = _get_attribute(node, name)
-    if attribute is None:
-        return None
-    if attribute.type != INTS:
-        raise InvalidSlice(f"attribute {name} must be a list of integers")
-    return tuple(attribute.as_ints())
+    attribute = _read_attribute(node, name, INTS, "a list of integers")
+    return None if attribute is None else tuple(attribute.as_ints())
 
 
 @overload
@@ -192,39 +194,45 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     """Return the integer of an attribute; the default if it is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type.
-        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+        InvalidSlice, DynamicSlice: See `_read_attribute`.
     """
-    attribute = _get_attribute(node, name)
-    if attribute is None:
-        return default
-    if attribute.type != INT:
-        raise InvalidSlice(f"attribute {name} must be an integer")
-    return attribute.as_int()
+    attribute = _read_attribute(node, name, INT, "an integer")
+    return default if attribute is None else attribute.as_int()
 
 
 def read_string(node: NodeView, name: str) -> str:
     """Return the text of an attribute; an empty one if it is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type, or is not UTF-8.
-        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+        InvalidSlice, DynamicSlice: See `_read_attribute`; or the text is not UTF-8.
     """
-    attribute = _get_attribute(node, name)
-    if attribute is None:
-        return ""
-    if attribute.type != STRING:
-        raise InvalidSlice(f"attribute {name} must be a text")
+    attribute = _read_attribute(node, name, STRING, "a text")
     try:
-        return attribute.as_string()
+        return "" if attribute is None else attribute.as_string()
     except (UnicodeDecodeError, TypeError):  # of a ModelProto and of onnx-ir
         raise InvalidSlice(f"attribute {name} must be UTF-8") from None
 
 
-def _get_attribute(node: NodeView, name: str) -> AttributeView | None:
+def _read_attribute(node: NodeView, name: str, kind: int, description: str) -> AttributeView | None:
+    """Return an attribute; None if it is left out.
+
+    Args:
+        node: The node.
+        name: The name of the attribute.
+        kind: The type that the attribute must have.
+        description: The same type in words, for the message.
+
+    Raises:
+        InvalidSlice: The attribute has another type.
+        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+    """
     attribute = node.attributes.get(name)
-    if attribute is not None and attribute.ref_attr_name:
+    if attribute is None:
+        return None
+    if attribute.ref_attr_name:
         raise DynamicSlice(
             f"attribute {name} is the function's attribute {attribute.ref_attr_name!r}, which each call sets for itself"
         )
+    if attribute.type != kind:
+        raise InvalidSlice(f"attribute {name} must be {description}")
     return attribute

@@ -43,8 +43,8 @@ def inline_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Let onnx-ir's inliner find unique names in linear time inside the context.
 
-    It tries all numbers from 2 on for each name, and compares all functions to abbreviate names that nothing shows. It
-    looks for names in a body only after it has named the values of calls ahead of the body.
+    The inliner itself tries all numbers from 2 on for each name, and compares all functions to abbreviate names that
+    nothing shows. It does not know the names in a body yet when it names the values of calls ahead of the body.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
@@ -79,28 +79,30 @@ def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
     return called
 
 
-def name_left_out_outputs(model: ir.Model) -> None:
-    """Give names to the outputs that a Split leaves out.
+def name_left_out_outputs(model: ir.Model) -> bool:
+    """Give names to the outputs that a Split leaves out. Return whether there are any.
 
     They count as parts. onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on all of them.
     """
-    nodes = list(model_nodes(model))
-    left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
-    if not left_out:
-        return
-    used_names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
-    used_names.update(value.name for function in model.functions.values() for value in function.inputs)
-    for graph in model_graphs(model):
-        used_names.update(value.name for value in graph.inputs)
-        used_names.update(graph.initializers)
-    new_names = (name for i in count() if (name := f"left_out_{i}") not in used_names)
-    for output in left_out:
-        output.name = next(new_names)
+    splits = filter(is_slicing, model_nodes(model))
+    left_out = [output for node in splits for output in node.outputs if not output.name]
+    for output, name in zip(left_out, unused_names(model, "left_out_") if left_out else (), strict=False):
+        output.name = name
+    return bool(left_out)
+
+
+def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
+    """Return an endless iterator over names that no value of the model has: the prefix and a number."""
+    used = {value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())}
+    used.update(value.name for function in model.functions.values() for value in function.inputs)
+    for node in model_nodes(model):
+        used.update(value.name for value in (*node.inputs, *node.outputs) if value is not None)
+    return (name for number in count() if (name := f"{prefix}{number}") not in used)
 
 
 def detach_large_initializers(model: ir.Model) -> None:
     """Turn the large and the missing constants of the main graph into inputs, because only their shapes matter now."""
-    for name, value in list(model.graph.initializers.data.items()):
+    for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
         if tensor is None:
             continue
@@ -112,11 +114,18 @@ def detach_large_initializers(model: ir.Model) -> None:
                 continue
             except Exception as error:
                 value.meta[MISSING] = str(error)
-        value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
-        del model.graph.initializers[name]
-        value.const_value = None
-        if not value.is_graph_input():
-            model.graph.inputs.append(value)
+        detach_initializer(model.graph, value)
+
+
+def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:
+    """Turn an initializer with data into an input of the same type and shape."""
+    tensor = value.const_value
+    assert tensor is not None
+    value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
+    del graph.initializers[value.name or ""]
+    value.const_value = None
+    if not value.is_graph_input():
+        graph.inputs.append(value)
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:

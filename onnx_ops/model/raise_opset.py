@@ -9,14 +9,13 @@ import onnx_ir as ir
 
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.nodes import is_standard, node_name, read_elements, read_int, read_string
+from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string
 from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.wording import shorten
 
-_MAX_RANK = 64
 _ASYMMETRIC_RESIZE = 10
 """The last version in which Resize maps coordinates as `asymmetric` does; 11 has another default."""
 _BATCHED_SCAN = 8
@@ -81,7 +80,7 @@ def _repeats_elements(node: ir.Node) -> bool:
     if "scales" in node.attributes:
         return all(scale >= 1 and scale.is_integer() for scale in node.attributes["scales"].as_floats())
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    scales = None if value is None else read_elements(value, _MAX_RANK)
+    scales = None if value is None else read_elements(value, MAX_AXES)
     return scales is not None and all(float(scale) >= 1 and float(scale).is_integer() for scale in scales)
 
 

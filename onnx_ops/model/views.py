@@ -5,7 +5,7 @@ Names are those of onnx-ir, whose classes are views as they are; only a model ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Dims = tuple[int | str | None, ...]
 """Sizes: numbers, symbols, or None for an open size without a name."""
+Sizes = tuple[int | None, ...]
+"""The size of each axis, None for an open one."""
 INT, STRING, TENSOR, GRAPH, INTS, GRAPHS = 2, 3, 4, 5, 7, 10
 """Types of attributes, as AttributeProto numbers them."""
 
@@ -173,6 +175,13 @@ def dims_of(shape: ShapeView | None) -> Dims | None:
     return None if shape is None else tuple([dim if isinstance(dim, int) else dim.value for dim in shape])
 
 
-def is_static(shape: ShapeView | None) -> bool:
-    """Return whether a shape and all its sizes are known."""
-    return shape is not None and all(isinstance(dim, int) for dim in shape)
+def sizes_of_shape(shape: ShapeView) -> Sizes:
+    """Return the sizes of a shape, None for each open one."""
+    return tuple([dim if isinstance(dim, int) else None for dim in shape])
+
+
+def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
+    """Return the sizes of a shape or of dims if all of them are known, else None."""
+    listed = None if dims is None else list(dims)
+    sizes = tuple([dim for dim in listed or () if isinstance(dim, int)])
+    return sizes if listed is not None and len(sizes) == len(listed) else None

@@ -8,7 +8,6 @@ from onnx_ops.model.conditions import fused_slice_defects
 from onnx_ops.model.element_type import BITS
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import data_of
-from onnx_ops.passes.names import mark_new
 
 
 class AlignedRunForDirectMLPass(NodePass):
@@ -38,9 +37,6 @@ class AlignedRunForDirectMLPass(NodePass):
         copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
         selected = copy.outputs[node.outputs.index(output)]
         self.set_value_info(selected, data, self.sizes(output), output)
-        for part in copy.outputs:
-            mark_new(part)
         concat = ir.node("Concat", [selected], {"axis": 0})
-        mark_new(concat.outputs[0])
         self.replace_nodes([node], [copy, concat], {output: concat.outputs[0]}, [copy])
         self.report_change(node, f"{node.op_type} + Concat", defects)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, cast
 
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import has_valid_arity, is_operator, is_strided_slice, node_name
+from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.builders import build_tensor
@@ -21,7 +22,7 @@ from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
-from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
+from onnx_ops.passes.value_info import ValueInfo
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
 
@@ -48,11 +49,6 @@ class SlicingPass(ir.passes.InPlacePass):
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.skipped: list[Skipped] = []
-
-    @classmethod
-    def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
-        """Return the pass as it is to run in turn with those of `kinds`."""
-        return cls()
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when the model was changed."""
@@ -103,7 +99,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
         """Return the shape of a value; None unless every size is known."""
-        return read_static(self.sizes(value))
+        return static_sizes(self.sizes(value))
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
         """Return the size of an axis, counted from the front, if it is known."""
@@ -141,7 +137,7 @@ class SlicingPass(ir.passes.InPlacePass):
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
             assert value is not None
-            split = self.edits.identities.skip(value).producer()
+            split = self.edits.identities.source_of(value).producer()
             if is_operator(split, "Split"):
                 replaced_outputs[split].append(output)
         for split, outputs in replaced_outputs.items():

@@ -13,6 +13,7 @@ from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 
 AXES_INPUT_OPSET = 13
+"""The first operator set whose Squeeze, Unsqueeze and ReduceSum have their axes as an input."""
 
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
@@ -67,8 +68,8 @@ def build_slice(
     return [*constants, ir.node("Slice", [data, *(node.outputs[0] for node in constants)])]
 
 
-def build_gather(data: ir.Value, axis: int, indices: Sequence[int]) -> list[ir.Node]:
-    """Return a Gather of a list of indices, after its constant."""
+def build_gather(data: ir.Value, axis: int, indices: Sequence[int] | int) -> list[ir.Node]:
+    """Return a Gather of a list of indices, or of one index, which drops the axis; after its constant."""
     constant = build_constant(indices)
     return [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
 
@@ -84,17 +85,23 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 def build_squeeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
     """Return a Squeeze of axes, after its constant."""
-    return _build_with_axes("Squeeze", data, axes, opset)
+    return build_with_axes("Squeeze", data, axes, opset)
 
 
 def build_unsqueeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
     """Return an Unsqueeze that adds axes, after its constant."""
-    return _build_with_axes("Unsqueeze", data, axes, opset)
+    return build_with_axes("Unsqueeze", data, axes, opset)
 
 
-def _build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return a node whose axes are an attribute or, in newer operator sets, an input."""
+def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
+    """Return a Reshape of opset 5 and later, after the constant of its shape."""
+    constant = build_constant(shape)
+    return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
+
+
+def build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int, **attributes: int) -> list[ir.Node]:
+    """Return a node whose axes are an attribute or, in newer operator sets, an input, after its constant."""
     if opset < AXES_INPUT_OPSET:
-        return [ir.node(op_type, [data], {"axes": list(axes)})]
+        return [ir.node(op_type, [data], {"axes": list(axes), **attributes})]
     constant = build_constant(axes)
-    return [constant, ir.node(op_type, [data, constant.outputs[0]])]
+    return [constant, ir.node(op_type, [data, constant.outputs[0]], attributes)]

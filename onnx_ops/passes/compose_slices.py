@@ -8,12 +8,12 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.matchers import data_of, drop_whole_axes, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
-from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice
 
 
@@ -26,7 +26,7 @@ class _ComposePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        source = self.edits.identities.skip(data_of(node))
+        source = self.edits.identities.source_of(data_of(node))
         first = source.producer()
         if not is_operator(first, self.first_op_type):
             return
@@ -35,7 +35,7 @@ class _ComposePass(NodePass):
         data = data_of(first)
         shape = self.sizes(data)
         second = read_slice(node, opset, shape)
-        if keeps_all(second, self.sizes(node.inputs[0])):
+        if not drop_whole_axes(second, self.sizes(node.inputs[0])):
             return  # RemoveIdentitySlicesPass takes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)
@@ -82,12 +82,6 @@ class SliceOfSplitPass(_ComposePass):
     """
 
     first_op_type = "Split"
-
-
-def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
-    """Return whether a slice keeps all elements of a tensor of `shape`, in their order."""
-    sizes = dict(enumerate(shape or ()))
-    return all(entry.is_whole(sizes.get(axis)) for axis, entry in entries.items())
 
 
 def compose_entries(

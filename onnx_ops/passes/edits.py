@@ -34,7 +34,7 @@ class Identities:
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
 
-    def skip(self, value: ir.Value) -> ir.Value:
+    def source_of(self, value: ir.Value) -> ir.Value:
         """Return the value in front of all Identity nodes that lead to this one."""
         copies = []
         while (source := self._read_identity(value)) is not None:
@@ -88,8 +88,12 @@ class GraphEdits:
             self.replace_value(value, successor)
         graph = position.graph
         assert graph is not None
+        successors = set(new_values)  # they have the names of the values that they replace
         for node in new:
             mark_new(node)
+            for output in node.outputs:
+                if output not in successors:
+                    mark_new(output)
         graph.insert_after(position, new)
         remove_nodes(old)
 

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import AXES_INPUT_OPSET, build_constant
-from onnx_ops.passes.names import mark_new
+from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.outcome import Skip
 
 Group = str
@@ -27,8 +26,9 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice, and open sizes that could be 0 at run time where onnxruntime's
-    Reshape would have to infer another size, or its MatMul would have to broadcast 1 to 0.
+    Reported and not fixed: a tensor with a label twice; a label of size 1 in one tensor alone; and open sizes that can
+    be 0 at run time where onnxruntime's Reshape would have to infer another size, or its MatMul would have to broadcast
+    1 to 0.
     """
 
     op_types = ("Einsum",)
@@ -43,8 +43,6 @@ class EinsumForDirectMLPass(NodePass):
         except Skip:
             self.report_change(node, None, defects)
             return
-        for new_node in new_nodes:
-            mark_new(new_node.outputs[0])
         self.replace_node(node, new_nodes)
         self.report_change(node, "MatMul", defects)
 
@@ -60,7 +58,10 @@ class EinsumForDirectMLPass(NodePass):
         assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        sizes = dict(zip(left + right, (*self._sizes(first), *self._sizes(second)), strict=True))
+        first_sizes, second_sizes = (
+            dict(zip(term, self._sizes(value), strict=True)) for term, value in ((left, first), (right, second))
+        )
+        sizes = first_sizes | second_sizes
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
@@ -77,6 +78,10 @@ class EinsumForDirectMLPass(NodePass):
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
+        # onnxruntime broadcasts a label of size 1 in an Einsum. A MatMul does so for batch axes alone.
+        unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
+        if not unequal.isdisjoint(summed) or (unequal and batch_groups != batch):
+            raise Skip("a label has size 1 in one tensor alone")
         # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if any(None in [sizes[label] for label in group] for group in row_groups[: len(padding)]):
@@ -86,7 +91,10 @@ class EinsumForDirectMLPass(NodePass):
             _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
         ]
         nodes.append(ir.node("MatMul", operands))
-        _restore(nodes, [*batch_groups, *row_groups, right_only], output_labels, sizes, opset)
+        groups = [*batch_groups, *row_groups, right_only]
+        labels = "".join(groups)
+        product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
+        _transpose(nodes, product, labels, output_labels)
         return nodes
 
     def _sizes(self, value: ir.Value) -> Sequence[int | None]:
@@ -104,18 +112,8 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
-    _add_with_axes(nodes, "ReduceSum", value, axes, opset, keepdims=0)
+    nodes += build_with_axes("ReduceSum", value, axes, opset, keepdims=0)
     return nodes[-1].outputs[0], "".join(label for label in labels if label in kept)
-
-
-def _add_with_axes(
-    nodes: list[ir.Node], op_type: str, value: ir.Value, axes: list[int], opset: int, **attributes: int
-) -> None:
-    if opset < AXES_INPUT_OPSET:
-        nodes.append(ir.node(op_type, [value], {"axes": axes, **attributes}))
-    else:
-        nodes.append(build_constant(axes))
-        nodes.append(ir.node(op_type, [value, nodes[-1].outputs[0]], attributes))
 
 
 def _arrange(
@@ -124,12 +122,6 @@ def _arrange(
     """Add the nodes that bring axes with these labels into these groups, and return the result."""
     value = _transpose(nodes, value, labels, "".join(groups))
     return _reshape(nodes, value, groups, groups, sizes, opset)
-
-
-def _restore(nodes: list[ir.Node], groups: Sequence[Group], labels: str, sizes: Sizes, opset: int) -> None:
-    """Add the nodes that part the groups, and bring the axes into the order of `labels`."""
-    value = _reshape(nodes, nodes[-1].outputs[0], groups, list("".join(groups)), sizes, opset)
-    _transpose(nodes, value, "".join(groups), labels)
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
@@ -153,7 +145,7 @@ def _reshape(
         return value
     if all(len(group) <= 1 for group in groups):
         size_1_axes = [axis for axis, group in enumerate(groups) if not group]
-        _add_with_axes(nodes, "Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
+        nodes += build_with_axes("Unsqueeze" if "" in axes else "Squeeze", value, size_1_axes, opset)
         return nodes[-1].outputs[0]
     kept_count = len(list(takewhile(lambda group: len(group) == 1, groups)))
     factors = [[sizes[label] for label in axis] for axis in axes[kept_count:]]
@@ -163,6 +155,5 @@ def _reshape(
         raise Skip("a size is not known")
     # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
     shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
-    nodes.append(build_constant([0] * kept_count + shape))
-    nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
+    nodes += build_reshape(value, [0] * kept_count + shape)
     return nodes[-1].outputs[0]

@@ -29,9 +29,7 @@ class EmptyFillForDirectMLPass(NodePass):
         """Rewrite a node that matches; see the class."""
         shape = data_of(node)
         elements = read_elements(shape, MAX_AXES)
-        if elements is None:
-            facts = self.value_info.constants.get(shape)
-            elements = None if facts is None else facts.data
+        elements = self.value_info.elements(shape) if elements is None else elements
         defects = constant_of_shape_defects(elements)
         if not defects or elements is None:
             return

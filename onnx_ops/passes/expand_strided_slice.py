@@ -7,11 +7,11 @@ import onnx_ir as ir
 from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.specs import strided_slice_spec
+from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.shorten_chains import NEW, SliceChain, build_chain
-from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 

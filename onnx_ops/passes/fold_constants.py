@@ -28,10 +28,11 @@ MAX_ALL_READ_BYTES = 2**27
 """Limit for the bytes of all constants that onnxruntime reads."""
 MAX_ALL_BYTES = 2**24
 """Limit for the bytes of all constants that onnxruntime computes."""
-_HALF = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
+_FLOATS_OF_16_BITS = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Operators that draw random numbers, or that engines recognize quantization by."""
 _MAX_FAILURES = 32
+"""Limit for the sessions that may fail while bisection looks for the nodes that onnxruntime refuses."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 Tensors = dict[ir.Value, ir.TensorProtocol]
@@ -127,7 +128,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
     def may_fold(self, node: ir.Node) -> bool:
         """Return whether a node reads and writes no floats of 16 bits, or only moves them; see the class."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-        return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
+        return node.op_type in MOVING or _FLOATS_OF_16_BITS.isdisjoint(map(self._element, values))
 
     def _element(self, value: ir.Value) -> ir.DataType | None:
         tensor = constant(value)

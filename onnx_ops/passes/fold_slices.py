@@ -37,6 +37,7 @@ from sliceport.slicing.spec import normalize_axis
 
 _BITS_OF_A_BYTE = 8
 _MAX_GROWTH = 32
+"""Limit for the size of what is selected from a constant, as a multiple of the constant's."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
 """Operators whose values are known only where every engine computes them alike, bit for bit."""

@@ -37,4 +37,4 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
     """Return the inputs of a node, before chains of Identity."""
-    return [identities.skip(value) for value in node.inputs if value is not None]
+    return [identities.source_of(value) for value in node.inputs if value is not None]

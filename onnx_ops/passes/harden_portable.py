@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain
 
 import onnx_ir as ir
 
@@ -12,8 +12,9 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
+from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.raise_opset import raise_opset
-from onnx_ops.model.walk import model_graphs, model_nodes
+from onnx_ops.model.walk import model_graphs
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
@@ -37,8 +38,10 @@ from sliceport.wording import group_nodes, spell
 OPSET = 13
 """The least version of the operator set in which Slice and Split have the form that every engine takes."""
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
+"""Operators whose inputs after the first are parameters."""
 _READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
+"""The beginning of the note that `was_raised` looks for."""
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the form, beside `ExpandStridedSlicePass`, in the order in which they run."""
@@ -90,15 +93,12 @@ def harden_portably(
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
-    return model, build_form_report(profile, node_count, _drop_intermediate(changes), invalid, notes)
+    return model, build_form_report(profile, node_count, _keep_last_changes(changes), invalid, notes)
 
 
 def _lift_parameters(model: ir.Model) -> None:
     """Replace constants that are only parameters of nodes by initializers, because some engines have no Constant."""
-    node_values = [value for node in model_nodes(model) for value in (*node.inputs, *node.outputs) if value is not None]
-    graph_values = [value for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())]
-    used_names = {value.name for value in (*node_values, *graph_values)}
-    new_names = (name for number in count() if (name := f"slicing_{number}") not in used_names)
+    new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
         initializers: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
@@ -130,7 +130,7 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def settle_by_the_standard(model: ir.Model) -> None:
-    """Write the backward Slices to the greatest integer, and no others, so that onnxruntime reads the standard."""
+    """Write only the backward Slices to the greatest integer, so that onnxruntime computes what the standard says."""
     with defaults_aside(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
         unmark(model)
@@ -148,7 +148,7 @@ def build_form_report(
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 
 
-def _drop_intermediate(changes: Sequence[Change]) -> list[Change]:
+def _keep_last_changes(changes: Sequence[Change]) -> list[Change]:
     """Return the last change of each node, because a node whose bounds became constants is rewritten once more."""
     return list({(change.op, change.node): change for change in changes}.values())
 

@@ -24,6 +24,7 @@ _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
 """Operators that read the sizes of their input alone."""
 _WRONGLY_INFERRED_OPSET = 10
+"""The operator set of the Slice for which onnx infers open sizes wrongly."""
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
 _BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
@@ -10,16 +10,18 @@ from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.contested import find_disagreement
 from onnx_ops.model.nodes import MAX_AXES, constant, is_operator, node_name, read_elements, read_int, read_ints
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array
+from onnx_ops.model.views import Array, Sizes
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
-from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice, SplitSpec, as_range
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
+"""Limit for the indices of a Gather that are read."""
 _NEGATIVE_INDICES_OPSET = 11
+"""The first operator set that defines negative indices of a Gather."""
 _SHAPE_INPUT = 1
+"""Index of the input of a Reshape with the shape."""
 
 
 def data_of(node: ir.Node) -> ir.Value:
@@ -51,6 +53,12 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
         InvalidSlice, DynamicSlice: The parameters are not constant or not valid.
     """
     return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
+
+
+def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
+    """Return the entries of the axes that a slice of data of `shape` does not keep whole."""
+    sizes = dict(enumerate(shape or ()))
+    return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 
 
 def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:

@@ -8,8 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant, build_squeeze, build_unsqueeze
-from onnx_ops.passes.names import mark_new
+from onnx_ops.passes.builders import build_reshape, build_squeeze, build_unsqueeze
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
 _RESHAPE_INPUT_OPSET = 5
@@ -40,7 +39,9 @@ class MatMulForDirectMLPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        defects = matmul_defects([self.sizes(value) for value in node.inputs], self._dtype(node))
+        second = node.inputs[-1]
+        dtype = None if second is None else self.value_info.dtype(second)  # that of both tensors
+        defects = matmul_defects([self.sizes(value) for value in node.inputs], dtype)
         if not defects:
             return
         if defects == (MATMUL_BY_A_VECTOR,):
@@ -54,24 +55,17 @@ class MatMulForDirectMLPass(NodePass):
             return
         left, right = (shape for shape in shapes if shape is not None)
         nodes: list[ir.Node] = []
-        joined = [
-            _append_reshape(nodes, value, (prod(axes), *shape[-2:])) if len(shape) > 2 else value
-            for value, shape, axes in zip(tensors, (left, right), leading, strict=True)
-        ]
-        nodes.append(ir.node("MatMul", joined))
+        for index, (shape, axes) in enumerate(zip((left, right), leading, strict=True)):
+            if len(shape) > 2:
+                nodes += build_reshape(tensors[index], (prod(axes), *shape[-2:]))
+                tensors[index] = nodes[-1].outputs[0]
+        nodes.append(ir.node("MatMul", tensors))
         # The leading axes of the result are those of the tensor that has any, behind the 1s that `_strip` removed.
         axes = max(leading, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(axes))
-        _append_reshape(nodes, nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
-        for new_node in nodes:
-            mark_new(new_node.outputs[0])
+        nodes += build_reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
         self.replace_node(node, nodes)
         self.report_change(node, "Reshape + MatMul + Reshape", defects)
-
-    def _dtype(self, node: ir.Node) -> ir.DataType | None:
-        """Return the element type of both tensors, if it is known."""
-        second = node.inputs[-1]
-        return None if second is None else self.value_info.dtype(second)
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
         """Multiply by a matrix of one column, and remove its axis from the result."""
@@ -83,17 +77,8 @@ class MatMulForDirectMLPass(NodePass):
         nodes = build_unsqueeze(vector, [1], opset)
         nodes.append(ir.node("MatMul", [left, nodes[-1].outputs[0]]))
         nodes += build_squeeze(nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
-        for new_node in nodes:
-            mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
         self.report_change(node, "Unsqueeze + MatMul + Squeeze", (MATMUL_BY_A_VECTOR,))
-
-
-def _append_reshape(nodes: list[ir.Node], value: ir.Value, shape: Shape) -> ir.Value:
-    """Append a Reshape of a value, and the constant of its shape, to new nodes; return its output."""
-    nodes.append(build_constant(shape))
-    nodes.append(ir.node("Reshape", [value, nodes[-1].outputs[0]]))
-    return nodes[-1].outputs[0]
 
 
 def _strip(sizes: Shape) -> Shape:

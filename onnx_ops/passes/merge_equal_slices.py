@@ -66,7 +66,7 @@ class MergeEqualSlicesPass(NodePass):
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for the selection of each output: the run of an axis if it is known, and the parameters."""
-        data = self.edits.identities.skip(data_of(node))
+        data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
         source = (id(node.graph), _merge_key(data), node.op_type)
         if node.op_type == "Gather":
@@ -99,7 +99,7 @@ class MergeEqualSlicesPass(NodePass):
     def _find_squeezed(self, node: ir.Node, opset: int) -> tuple[ir.Value, int] | None:
         """Return the value that holds the only element that a Gather selects, and the axis that the Gather drops."""
         axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
-        data = self.edits.identities.skip(data_of(node))
+        data = self.edits.identities.source_of(data_of(node))
         part = self._values.get((id(node.graph), data, axis, run)) if is_dropped else None
         return None if part is None else (part, axis)
 

@@ -25,8 +25,10 @@ _ELEMENTWISE = """
 """
 """Elementwise operators that are exact or round once, so that an element does not depend on its position."""
 _BROADCAST = ("broadcast", "axis")
+"""Attributes of elementwise operators before `_BROADCAST_OPSET`, from which on operands broadcast as in NumPy."""
 _BROADCAST_OPSET = 7
 _SHAPE_INPUT_OPSET = 5
+"""The first operator set whose Reshape has its shape as an input."""
 
 _CutInputs = Callable[
     [ir.Node, int, Sequence[Shape], Entries, Shape, Shape],

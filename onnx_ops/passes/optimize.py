@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import onnx_ir as ir
@@ -12,7 +11,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
-from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.model.prepare import detach_initializer, name_left_out_outputs, unused_names
 from onnx_ops.model.walk import all_graphs, all_values, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
@@ -94,33 +93,29 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
         Their tensors by name.
     """
     detached: dict[str, ir.TensorProtocol] = {}
-    for name, value in list(model.graph.initializers.items()):
+    for value in list(model.graph.initializers.values()):
         tensor = constant(value)
         if tensor is None:
             continue
         is_integer = tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL
         if is_integer and tensor.nbytes <= LARGE_BYTES and not isinstance(tensor, ir.ExternalTensor):
             continue
-        value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
-        del model.graph.initializers[name]
-        value.const_value = None
+        detach_initializer(model.graph, value)
         if value.is_graph_output():
             _copy_to_output(model, value)
         detached[value.name or ""] = tensor
-        if not value.is_graph_input():
-            model.graph.inputs.append(value)
     return detached
 
 
 def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
     """Replace an output by a copy of it, because optimizers rename an input that is an output."""
-    used_names = {other.name for other in all_values(model.graph)}.union(model.graph.initializers)
+    new_name = next(unused_names(model, f"{value.name}_"))
     copy = ir.node("Identity", [value])
     output, name = copy.outputs[0], value.name
     output.shape, output.type = value.shape, value.type
     value.replace_all_uses_with(output, replace_graph_outputs=True)
     copy.replace_input_with(0, value)
-    value.name = next(new_name for number in count() if (new_name := f"{name}_{number}") not in used_names)
+    value.name = new_name
     output.name = name
     _prepend(model.graph, copy)
 

@@ -18,19 +18,20 @@ from onnx_ops.model.nodes import (
     read_int,
 )
 from onnx_ops.model.specs import has_sizes_input, slice_spec, split_spec_with_open_sizes
+from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant, build_gather, build_slice, build_split
+from onnx_ops.passes.builders import build_gather, build_reshape, build_slice, build_split
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.fold_slices import FoldSlicesPass, select_folded
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec
-from onnx_ops.passes.value_info import Sizes
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, SplitSpec, resolve_axis
 
 Entries = dict[int, AxisSlice]
 NOTHING_OF_AN_AXIS = AxisSlice(0, 0, 1)
+"""The portable form of a slice that selects nothing of an axis."""
 _CONCAT_AXIS_OF_OPSET_1 = 1
 
 
@@ -206,8 +207,7 @@ class _Chain:
         self._reshape(final_sizes)
 
     def _reshape(self, sizes: Sizes) -> None:
-        shape = build_constant([-1 if size is None else size for size in sizes])
-        self._add([shape, ir.node("Reshape", [self.value, shape.outputs[0]])], sizes)
+        self._add(build_reshape(self.value, [-1 if size is None else size for size in sizes]), sizes)
 
     def _with_size(self, axis: int, size: int) -> Sizes:
         return (*self.sizes[:axis], size, *self.sizes[axis + 1 :])

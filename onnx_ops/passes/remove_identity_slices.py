@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.edits import is_used
-from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.matchers import data_of, drop_whole_axes, read_exact_split, read_slice
 from onnx_ops.passes.outcome import SKIPS
 from sliceport.hardening import NOTHING
 
@@ -47,7 +47,7 @@ class RemoveIdentitySlicesPass(NodePass):
                 entries = read_slice(node, opset, self.sizes(data))
             except SKIPS:
                 return
-            cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
+            cut = drop_whole_axes(entries, self.sizes(data))
             if cut:
                 if len(cut) < len(entries):
                     self.replace_node(node, build_slice(data, cut, opset))

@@ -62,7 +62,7 @@ class ScalarGatherToSlicePass(NodePass):
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 0:
             return
-        if is_operator(self.edits.identities.skip(data).producer(), "Shape"):
+        if is_operator(self.edits.identities.source_of(data).producer(), "Shape"):
             return
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)

@@ -8,11 +8,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import reshape_defects, reshape_entries
 from onnx_ops.model.nodes import read_int
-from onnx_ops.model.views import Array
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather
 from onnx_ops.passes.matchers import data_of
-from onnx_ops.passes.names import mark_new
 
 _SHAPE_RANGE_OPSET = 15
 """The first operator set whose Shape has a start and an end. Reshape has allowzero from 14 on."""
@@ -45,7 +43,7 @@ class ReshapeForDirectMLPass(NodePass):
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
             return
-        entries: list[Entry] = reshape_entries(shape, self._constant)
+        entries: list[Entry] = reshape_entries(shape, self.value_info.elements)
         defects = reshape_defects(node, entries)
         if not defects:
             return
@@ -55,10 +53,6 @@ class ReshapeForDirectMLPass(NodePass):
             return
         self._replace_minus_one(node, data, entries, opset)
         self.report_change(node, "Reshape without -1", defects)
-
-    def _constant(self, value: ir.Value) -> Array | None:
-        facts = self.value_info.constants.get(value)
-        return None if facts is None else facts.data
 
     def _replace_minus_one(self, node: ir.Node, data: ir.Value, entries: Sequence[Entry], opset: int) -> None:
         """Replace a Reshape by one whose shape is a Concat of the entries, with the size itself in place of the -1."""
@@ -74,8 +68,6 @@ class ReshapeForDirectMLPass(NodePass):
         operands[index] = size_nodes[-1].outputs[0]
         nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
         nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
-        for new_node in nodes:
-            mark_new(new_node.outputs[0])
         self.replace_node(node, nodes)
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:

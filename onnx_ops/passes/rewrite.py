@@ -49,6 +49,7 @@ PASSES: dict[str, type[SlicingPass]] = {
 }
 """By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
 _UNEQUAL_BRANCHES_OPSET = 11
+"""The first operator set that allows the branches of an If to have outputs of different sizes."""
 BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
 
 
@@ -149,8 +150,9 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     if unequal_ifs:  # a change anywhere may let onnx infer both branches, and refuse the model
         contested = (*_list_contested(analysis), *unequal_ifs)
         return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
-    classes = {name: pass_class for name, pass_class in PASSES.items() if name in names}
-    passes = {name: pass_class.create(classes.values()) for name, pass_class in classes.items()}
+    passes = {name: pass_class() for name, pass_class in PASSES.items() if name in names}
+    if "chain" in names and "scalar" in names:  # `scalar` would replace the Gathers of `chain` again
+        passes["chain"] = ShortenChainsPass(gathers=False)
     changes = dict(zip(passes, map(tuple, run_until_stable(list(passes.values()), analysis)), strict=True))
     skipped = {name: tuple(slicing_pass.skipped) for name, slicing_pass in passes.items()}
     return Rewriting(before, _count_slicing_nodes(analysis), changes, skipped, _list_contested(analysis), invalid)

@@ -6,11 +6,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
-from onnx_ops.passes.compose_slices import compose_entries, keeps_all
-from onnx_ops.passes.matchers import read_slice
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, sizes_of
+from onnx_ops.model.views import Sizes
+from onnx_ops.passes.compose_slices import compose_entries
+from onnx_ops.passes.matchers import drop_whole_axes, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.value_info import Sizes, read_sizes
 from sliceport.slicing import AxisSlice
 
 
@@ -30,7 +30,7 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            shape = _known_sizes(x)
+            shape = sizes_of(x)
             try:
                 self._entries = compose_entries(_read_entries(first, shape), _read_entries(second, shape), shape)
             except SKIPS as reason:
@@ -48,9 +48,9 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            shape = _known_sizes(x)
+            shape = sizes_of(x)
             try:
-                is_whole = keeps_all(_read_entries(y, shape), shape)
+                is_whole = not drop_whole_axes(_read_entries(y, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result if is_whole else result.fail("it does not keep all elements")
@@ -60,10 +60,6 @@ def rules() -> Any:
 
     rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]
     return RewriteRuleSet([rule_class.rule() for rule_class in rule_classes])
-
-
-def _known_sizes(value: ir.Value) -> Sizes | None:
-    return None if value.shape is None else read_sizes(value.shape)
 
 
 def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:

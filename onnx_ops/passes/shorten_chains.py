@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import NodePass, SlicingPass
-from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze
+from onnx_ops.passes.builders import build_gather, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach
 from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
-from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
@@ -140,11 +138,6 @@ class ShortenChainsPass(NodePass):
         super().__init__()
         self._gathers = gathers
 
-    @classmethod
-    def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:
-        """Create the pass. It emits no Gather if `ScalarGatherToSlicePass` also runs, since that would undo it."""
-        return cls(gathers=ScalarGatherToSlicePass not in kinds)
-
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         if _find_next(node) is not None:
@@ -221,8 +214,7 @@ def build_chain(
     nodes: list[ir.Node] = []
     if index is not None:
         (axis,) = dropped
-        constant = build_constant(index)
-        nodes += [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
+        nodes += build_gather(data, axis, index)
         dropped = []
         del shape[axis]
     elif chain.cut:

@@ -12,10 +12,11 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import has_valid_arity
+from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.passes.edits import Identities, is_used
-from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
+from onnx_ops.passes.matchers import drop_whole_axes, read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
+from onnx_ops.passes.value_info import ValueInfo
 from sliceport.slicing import resolve_axis
 from sliceport.slicing.tiling import find_tilings, select_disjoint
 
@@ -93,7 +94,7 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
     identities = Identities()
     for node, opset in nodes.items():
         source = node.inputs[0] if has_valid_arity(node) else None
-        data = None if source is None else identities.skip(source)
+        data = None if source is None else identities.source_of(source)
         if data is None or opset < _SPLIT_OPSET:
             continue
         try:
@@ -128,7 +129,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
     """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads."""
-    other_sizes = read_static(tuple([size for other, size in enumerate(value_info.sizes[data]) if other != axis]))
+    other_sizes = static_sizes(size for other, size in enumerate(value_info.sizes[data]) if other != axis)
     dtype = value_info.dtype(data)
     if dtype is None or other_sizes is None or dtype == ir.DataType.STRING:
         return False
@@ -152,12 +153,11 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
     """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice."""
     entries = read_slice(node, opset, shape)
-    sizes = dict(enumerate(shape or ()))
-    cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
+    cut = drop_whole_axes(entries, shape)
     if len(cut) != 1:
         return None
     ((axis, entry),) = cut.items()
-    size = sizes.get(axis)
+    size = None if shape is None else shape[axis]
     if size is None:
         raise Skip(f"the size of axis {axis} is not known")
     run = resolve_axis(*entry, size)

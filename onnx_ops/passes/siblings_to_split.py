@@ -41,7 +41,7 @@ class SiblingsToSplitPass(SlicingPass):
             _, _, axis = key
             for chosen in siblings.choices[key]:
                 # The Split of another group may have replaced the data.
-                data = self.edits.identities.skip(data_of(chosen[0].node))
+                data = self.edits.identities.source_of(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
             remaining = [part for part in group if part.node.graph is not None]

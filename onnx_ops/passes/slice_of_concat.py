@@ -7,14 +7,13 @@ from itertools import accumulate, pairwise
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator, node_name, read_int
+from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.compose_slices import keeps_all
 from onnx_ops.passes.edits import is_used
-from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.matchers import data_of, drop_whole_axes, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
-from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 from sliceport.slicing.tiling import find_part
@@ -40,7 +39,7 @@ class SliceOfConcatPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        joined = self.edits.identities.skip(data_of(node))
+        joined = self.edits.identities.source_of(data_of(node))
         concat = joined.producer()
         if concat is None or not is_operator(concat, "Concat"):
             return None
@@ -54,7 +53,7 @@ class SliceOfConcatPass(NodePass):
         """Let a Slice of a Concat of `shape` read one operand."""
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
-        if keeps_all(entries, shape):
+        if not drop_whole_axes(entries, shape):
             return  # RemoveIdentitySlicesPass takes it
         selected = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
         index_and_start = find_part(ends, selected)

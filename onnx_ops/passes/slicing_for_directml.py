@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
 from onnx_ops.model.nodes import node_name
+from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.outcome import SKIPS
-from onnx_ops.passes.value_info import read_static
 from sliceport.slicing import AxisSlice, SplitSpec
 
 
@@ -80,7 +82,9 @@ class SplitForDirectMLPass(NodePass):
         defects = split_defects(node, opset, shape)
         if not defects:
             return
-        spec = self._read_split_if_known(node, opset)
+        spec: SplitSpec | None = None
+        with suppress(*SKIPS):
+            spec = read_split(node, opset, shape)
         if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
@@ -96,17 +100,11 @@ class SplitForDirectMLPass(NodePass):
         self.replace_nodes([node], new_nodes, successors, slices)
         self.report_change(node, "Slice", defects)
 
-    def _read_split_if_known(self, node: ir.Node, opset: int) -> SplitSpec | None:
-        try:
-            return read_split(node, opset, self.sizes(node.inputs[0]))
-        except SKIPS:
-            return None
-
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
         sizes, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and sizes is not None and dtype is not None:
-            shape = read_static(tuple([0 if index == axis % len(sizes) else size for index, size in enumerate(sizes)]))
+            shape = static_sizes(0 if index == axis % len(sizes) else size for index, size in enumerate(sizes))
             if shape is not None:
                 return [build_empty(shape, dtype)]
         return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -17,25 +17,13 @@ from onnx_ops.model.conditions import check_node
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import is_slicing, node_name
+from onnx_ops.model.views import Array, Sizes, sizes_of_shape
 from onnx_ops.model.walk import all_nodes, model_graphs
 from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.hardening import InvalidNode
 
 logger = logging.getLogger(__name__)
-
-Sizes = tuple[int | None, ...]
-
-
-def read_sizes(shape: ir.ShapeProtocol) -> Sizes:
-    """Return the sizes of a shape, None for each open one."""
-    return tuple([dim if isinstance(dim, int) else None for dim in shape])
-
-
-def read_static(sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return sizes that are all known, else None."""
-    static = tuple([size for size in sizes or () if size is not None])
-    return static if sizes is not None and len(static) == len(sizes) else None
 
 
 @dataclass
@@ -70,12 +58,16 @@ class ValueInfo:
         type_ = self.types.get(value)
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
+    def elements(self, value: ir.Value) -> Array | None:
+        """Return the elements that are inferred for the output of a node, if they are the same for all inputs."""
+        return self.constants.get(value, NO_FACTS).data
+
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
         """Record the type, the sizes and the elements that all copies of a value in a probe have in common."""
         types = {None if copy is None else copy.type for copy in copies}
         if len(types) == 1 and (type_ := types.pop()) is not None:
             self.types[value] = type_
-        shapes = [read_sizes(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
+        shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
         first = facts[0]
@@ -133,7 +125,7 @@ def _infer_probe(
         for value in graph.initializers.data.values():
             if value.const_value is not None:
                 value_info.types[value] = ir.TensorType(value.const_value.dtype)
-                value_info.sizes[value] = read_sizes(value.const_value.shape)
+                value_info.sizes[value] = sizes_of_shape(value.const_value.shape)
     return value_info
 
 

@@ -21,7 +21,9 @@ from sliceport.wording import list_names
 Array = npt.NDArray[Any]
 
 _MAX_BYTES = 2**26
+"""Limit for the bytes of a default that is replaced."""
 _MAX_ONE_BY_ONE = 16
+"""Limit for the integer inputs whose defaults are replaced one by one."""
 _SECONDS = 60.0
 """Limit for all runs on other values, because a Loop may never end on them."""
 
@@ -73,7 +75,8 @@ def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, A
     defaults = {name: value for name, value in defaults.items() if name not in inputs}
     variants = {name: choices for name, value in defaults.items() if (choices := _other_values(value))}
     unchanged = [name for name, value in defaults.items() if name not in variants and not _is_empty(value)]
-    integers = [name for name, choices in variants.items() if _is_integer(choices[0])]
+    tensors = {name: value.const_value for name, value in defaults.items()}
+    integers = [name for name in variants if (tensor := tensors[name]) is not None and tensor.dtype.is_integer()]
     bounded = replace(side, budget=Budget(_SECONDS))
     arrays, outputs = dict(inputs), None
     refused = integers[_MAX_ONE_BY_ONE:]
@@ -141,10 +144,6 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]
-
-
-def _is_integer(array: Array) -> bool:
-    return array.dtype != object and ir.DataType.from_numpy(array.dtype).is_integer()
 
 
 def _text(text: Any) -> str:

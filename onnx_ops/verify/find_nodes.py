@@ -13,8 +13,8 @@ import onnx
 from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import to_device
-from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
+from onnx_ops.verify.runnable import pack_for_device
+from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode
 from sliceport.diffing.search import Search
@@ -22,12 +22,12 @@ from sliceport.diffing.side import Side
 from sliceport.directml.device import CallFailed, Device, HostDied
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.model_run import Finding
-from sliceport.engines.registry import model_engines
 
 Array = npt.NDArray[Any]
 Kind = type[CallFailed] | type[HostDied]
 _MAX_FINDINGS = 20
-_SMALL = 1024
+_MAX_COMPARED_BYTES = 1024
+"""Constants of more bytes are weights, by whose content nodes do not differ."""
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
 
@@ -59,7 +59,7 @@ class Provider:
             DeviceError: The provider refuses the model, or the host program failed.
         """
         with self.device.without_retries():
-            data, weights = to_device(model)
+            data, weights = pack_for_device(model)
             results = self.device.run_onnx(data, inputs, model.outputs, fallback=True, weights=weights)
         return dict(zip(model.outputs, results, strict=True))
 
@@ -79,10 +79,10 @@ def find_refusals(
         kind: The kind of the failure; a node that fails in another way is not its cause.
         message: The message of the failure.
     """
-    bad, good = Side(Provider(device), {}), _reference()
+    bad, good = Side(Provider(device), {}), onnxruntime_cpu.side()
     refused = _find_refused_alone(graph, device, good, inputs, kind)
     if refused:
-        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why)) for node, why in refused)
+        return tuple(Finding("refused", node.name, node.op_type, _describe_refusal(node, why)) for node, why in refused)
     case = Search(graph, bad, good, inputs, Failure("error", "", message)).run()
     if case is None:
         return ()
@@ -106,16 +106,16 @@ def _find_refused_alone(
         if len(arrays) < len(node.reads) or any(array.dtype == object for array in arrays.values()):
             continue
         model = graph.cut([i], node.writes, arrays, {}, has_fixed_shapes=True)
-        key = _key(model)
+        key = _comparison_key(model)
         if key not in cases:
             cases[key] = model, arrays
-            reasons[key] = _why_refused(device, model, arrays, kind)
+            reasons[key] = _find_refusal_reason(device, model, arrays, kind)
         if reasons[key]:
             refused.append((node, key))
         if len(refused) == _MAX_FINDINGS:
             break
     device.close()  # only what fails on a fresh host, too, is refused
-    repeated_reasons = {key: _why_refused(device, *cases[key], kind) for _, key in refused}
+    repeated_reasons = {key: _find_refusal_reason(device, *cases[key], kind) for _, key in refused}
     return [(node, repeated_reasons[key]) for node, key in refused if repeated_reasons[key]]
 
 
@@ -123,7 +123,7 @@ def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
     """Find for each output the first node on the way to it that the provider computes differently."""
-    bad, good = Side(Provider(device), {}), _reference()
+    bad, good = Side(Provider(device), {}), onnxruntime_cpu.side()
     findings = []
     for output in outputs:
         case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
@@ -140,23 +140,19 @@ def find_differences(
     return tuple(dict.fromkeys(findings))
 
 
-def _reference() -> Side:
-    return Side(model_engines()[ONNXRUNTIME_CPU], {"level": "none"})
-
-
 def is_adapters_fault(finding: Finding) -> bool:
     """Return whether the provider refuses a node only because the adapter cannot compile it."""
     return finding.kind == "refused" and CANNOT_COMPILE in finding.message
 
 
-def _sentence(node: GraphNode, why: str) -> str:
+def _describe_refusal(node: GraphNode, why: str) -> str:
     if CANNOT_COMPILE in why:
         return f"{node} cannot be compiled by this adapter ({why})."
     return f"{node} is refused by the DirectML provider ({why})."
 
 
-def _why_refused(device: Device, model: WholeModel, arrays: Mapping[str, Array], kind: Kind) -> str:
-    """Run a model and return its error if it is of a kind, else an empty text."""
+def _find_refusal_reason(device: Device, model: WholeModel, arrays: Mapping[str, Array], kind: Kind) -> str:
+    """Run a model and return its error message if the error is of this kind, else an empty text."""
     try:
         Provider(device).run_model(model, arrays, {})
     except (CallFailed, HostDied) as error:
@@ -164,7 +160,7 @@ def _why_refused(device: Device, model: WholeModel, arrays: Mapping[str, Array],
     return ""
 
 
-def _key(model: WholeModel) -> bytes:
+def _comparison_key(model: WholeModel) -> bytes:
     """Return a key that is equal for models that differ only by names and by the content of large constants."""
     proto = onnx.ModelProto.FromString(model.data)
     graph, names = proto.graph, dict[str, str]()
@@ -178,7 +174,7 @@ def _key(model: WholeModel) -> bytes:
     for value in (*graph.initializer, *graph.input, *graph.output):
         value.name = rename(value.name)
     for tensor in graph.initializer:
-        if tensor.ByteSize() > _SMALL:
+        if tensor.ByteSize() > _MAX_COMPARED_BYTES:
             tensor.raw_data = b""
         del tensor.external_data[:]
     return bytes(proto.SerializeToString(deterministic=True))

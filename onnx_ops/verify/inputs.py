@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,20 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.nodes import read_int, sizes_of
+from onnx_ops.model.views import dims_of
 from sliceport.diffing import inputs as random_inputs
 from sliceport.diffing.inputs import DeclaredInput
-from sliceport.errors import UsageError
+from sliceport.errors import InvalidSlice, UsageError
 from sliceport.formats import InputShapes
+from sliceport.slicing.spec import normalize_axis
 
 Array = npt.NDArray[Any]
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
+"""Limit for random integers that index no axis of known size."""
 
 
 def make_inputs(
@@ -49,7 +54,7 @@ def make_inputs(
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
-            declared.append(DeclaredInput(name, _dtype_of(value), _dims_of(value), _index_bound(value)))
+            declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), _index_bound(value)))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names = computed_names | {value.name or "" for value in model.graph.inputs}
@@ -60,17 +65,10 @@ def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
     return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
-def _dims_of(value: ir.Value) -> list[int | str | None] | None:
-    return None if value.shape is None else [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-
-
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
     """Return the inputs of the main graph that have a default; before IR version 4 an initializer is a constant."""
-    return (
-        [value for value in model.graph.inputs if value.is_initializer()]
-        if model.ir_version >= REPLACEABLE_VERSION
-        else []
-    )
+    has_defaults = model.ir_version >= REPLACEABLE_VERSION
+    return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
 
 def _index_bound(value: ir.Value) -> int:
@@ -87,9 +85,8 @@ def _index_bound(value: ir.Value) -> int:
             if node.op_type in _COPYING and input_index == 0:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                shape = node.inputs[0].shape
-                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-                size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-                if isinstance(size, int):
-                    bound = min(bound, size)
+                with suppress(InvalidSlice):  # an axis out of range or of a wrong type, which onnxruntime refuses
+                    sizes = sizes_of(node.inputs[0]) or ()
+                    size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
+                    bound = bound if size is None else min(bound, size)
     return max(bound, 1)

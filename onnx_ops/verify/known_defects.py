@@ -30,8 +30,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
-    defects = [defect for change in report.changes for defect in change.defects]
-    return [defect for defect in defects if isinstance(defect, Defect) and engine in defect.engines]
+    return [defect for change in report.changes for defect in change.defects if engine in defect.engines]
 
 
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
@@ -78,7 +77,7 @@ def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Ma
 
 
 def _directml_defects(change: Change) -> list[Defect]:
-    return [d for d in change.defects if isinstance(d, Defect) and ONNXRUNTIME_DML in d.engines]
+    return [defect for defect in change.defects if ONNXRUNTIME_DML in defect.engines]
 
 
 def _describe_defect(defect: Defect, changes: Sequence[Change]) -> Finding:

@@ -37,6 +37,7 @@ _MOVES = frozenset(
     }
 )  # fmt: skip
 _MAX_ITERATIONS = 100
+"""Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """The file of the weights of a probe. onnxruntime reads parameters of nodes, which are small, before it opens data."""
 _SCRIPT = """\

@@ -45,6 +45,7 @@ INEXACT = frozenset(
     dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
 )
 _MAX_RANDOM = 100
+"""Limit for the random elements of a node that runs alone."""
 
 
 def compare(

@@ -15,7 +15,7 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import Runnable, read_complete_model, to_device
+from onnx_ops.verify.runnable import Runnable, pack_for_device, read_complete_model
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
 from sliceport.diffing.graph import only_moves
@@ -32,6 +32,7 @@ from sliceport.wording import spell
 Array = npt.NDArray[Any]
 
 TIMEOUT = 600.0
+"""Limit in seconds for one call of the host program."""
 
 
 def run_model(
@@ -107,7 +108,7 @@ def run_on(
         DeviceError: The host program cannot be started, or takes no such inputs.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
-    facts, (data, weights) = dml.facts(), to_device(model.whole())
+    facts, (data, weights) = dml.facts(), pack_for_device(model.whole())
     say("running the model on DirectML")
     try:
         results = dict(zip(names, dml.run_onnx(data, arrays, names, fallback=True, weights=weights), strict=True))

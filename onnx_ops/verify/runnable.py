@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import onnx
@@ -18,7 +17,6 @@ from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.read import CheckedModel, path_in_errors, read_any, read_checked
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
@@ -88,21 +86,19 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
         UsageError: See `embed_function`.
     """
     model = to_ir(checked)
-    is_changed = False
+    is_changed = name_left_out_outputs(model)
     if inlines:
         inline_functions(model)
         findings = checked.findings
-        is_changed = bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
+        is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
+    proto = checked.proto
     if embed_function(model) or is_changed:
         proto = ir.serde.serialize_model(model)
-    else:
-        proto = checked.proto
-        if checked.findings.has_external_data or any(map(_leaves_out_parts, model_nodes(proto))):
-            proto = onnx.ModelProto()
-            proto.CopyFrom(checked.proto)
+    elif checked.findings.has_external_data:
+        proto = onnx.ModelProto()
+        proto.CopyFrom(checked.proto)
     with path_in_errors(checked.path):
         load_small_tensors(proto, checked.base_dir)
-    _name_left_out_parts(proto)
     return Runnable(proto, model, checked.base_dir)
 
 
@@ -131,8 +127,8 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
-def to_device(model: WholeModel) -> tuple[bytes, list[FileRange]]:
-    """Return a model that refers to one file `WEIGHTS` for its external tensors, and the parts of that file."""
+def pack_for_device(model: WholeModel) -> tuple[bytes, list[FileRange]]:
+    """Return a model whose external tensors are all in one file `WEIGHTS`, and the ranges of files that make it up."""
     if not model.data_folder:
         return model.data, []
     proto, parts, offset = onnx.ModelProto.FromString(model.data), list[FileRange](), 0
@@ -145,16 +141,3 @@ def to_device(model: WholeModel) -> tuple[bytes, list[FileRange]]:
             tensor.external_data.add(key=key, value=str(value))
         offset += len(parts[-1])
     return proto.SerializeToString(), parts
-
-
-def _leaves_out_parts(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Split" and "" in node.output[:]
-
-
-def _name_left_out_parts(proto: onnx.ModelProto) -> None:
-    nodes = list(model_nodes(proto))
-    splits = list(filter(_leaves_out_parts, nodes))
-    taken = {name for node in nodes for name in (*node.input, *node.output)} if splits else set()
-    new_names = (name for i in count() if (name := f"left_out_{i}") not in taken)
-    for node in splits:
-        node.output[:] = [name or next(new_names) for name in node.output]

@@ -67,14 +67,14 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
     options = make_parser(words).parse_args(split_repeated(words, suffixes))
-    if not hasattr(options, "supervise"):
+    try:
+        if hasattr(options, "supervise"):
+            return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
-    try:
-        return int(options.supervise(options, is_supervised=is_supervised))
     except SliceportError as error:
-        if options.format == "json":
+        if getattr(options, "format", None) == "json":
             emit_json({"schema_version": 1, "error": str(error)})
         raise
 

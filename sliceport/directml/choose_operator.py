@@ -19,7 +19,7 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""Integer types for floats in ELEMENT_WISE_IDENTITY, which changes NaNs: `sliceport.defects.directml.QUIET_NANS`."""
+"""Integer types for floats in ELEMENT_WISE_IDENTITY, which changes NaNs: see "signalling NaNs" in `directml.toml`."""
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
 """Builder of an operator from a copy, its input and outputs, and the number of leading dimensions of size 1 in them."""

@@ -26,10 +26,9 @@ public:
 
 /// An index of any integer type.
 ///
-/// No axis is longer than INT64_MAX, so a greater index selects what INT64_MAX does and has this value. The least and
-/// the greatest 32-bit integer mean "as far as possible" and have the value of the 64-bit ones: the CPU plugin narrows
-/// constants to these values, and OpenVINO writes unbounded 32-bit bounds as these values. Messages and comparisons use
-/// the integer as it is written.
+/// A greater unsigned integer has the value INT64_MAX, because no axis is longer. The least and the greatest 32-bit
+/// integer mean "as far as possible" and have the values INT64_MIN and INT64_MAX: the CPU plugin narrows constants to
+/// them, and OpenVINO writes unbounded 32-bit bounds as them. Messages and comparisons use the integer as it is written.
 struct Integer {
     Integer() = default;
     Integer(int64_t value) : value(value), written(static_cast<uint64_t>(value)) {}
@@ -96,7 +95,8 @@ inline uint64_t magnitude(int64_t value) {
 }
 
 /// Returns the indices that a slice selects from an axis, clamped as by ONNX and OpenVINO: a backward slice that starts
-/// below `-size` starts at 0. The default of `start` and `stop` are the ends of the axis in the direction of `step`.
+/// below `-size` starts at 0. Without `start` the slice begins at the first index in the direction of `step`, and without
+/// `stop` it ends behind the last one.
 inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
     if (step == 0)
         throw InvalidSlice("step must not be 0");

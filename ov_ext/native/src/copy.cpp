@@ -30,7 +30,7 @@ struct Grid {
     ptrdiff_t offset = 0;
     InlineVector<Axis> axes;
 
-    /// Offset and strides count units; an element has `width` of them.
+    /// Offset and strides are in bytes if `width` is the number of bytes of an element, or in elements if it is 1.
     Grid(const Region& region, size_t width) {
         const auto merged = region.coalesce();
         auto stride = static_cast<ptrdiff_t>(width);
@@ -63,7 +63,7 @@ struct Grid {
     }
 };
 
-/// Lines of a grid that follow one another in the output, each `stride` after the previous one, or a part of one line.
+/// Consecutive lines of the output, or a part of one line. Line `i` begins at `offset + i * stride` in the source.
 struct Lines {
     ptrdiff_t offset;
     size_t count;
@@ -72,7 +72,7 @@ struct Lines {
     size_t length;  ///< The number of its elements that are copied.
 };
 
-/// Calls `copy(lines)` for the output elements from `begin` to `end`, where each element of the grid stands for a line
+/// Calls `copy(lines)` for the output elements from `begin` to `end`. Each element of the grid is the beginning of a line
 /// of `length` output elements.
 template <class Copy>
 void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const Copy& copy) {
@@ -84,6 +84,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
     InlineVector<size_t> position;
     for (size_t axis = 0; axis < rank; ++axis)
         position.push_back(0);
+    // The position in the grid of the line that holds `begin`.
     auto offset = grid.offset;
     auto line = begin / length;
     for (size_t axis = rank; axis-- > 0;) {
@@ -94,6 +95,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
     const auto innermost = grid.axes.back();
     while (begin < end) {
         const auto first = begin % length;
+        // A line that begins before `begin`, or ends behind `end`, is copied alone and in part.
         const bool is_part = first > 0 || end - begin < length;
         const auto count = is_part ? 1 : std::min((end - begin) / length, innermost.size - position[rank - 1]);
         const auto taken_length = is_part ? std::min(length - first, end - begin) : length;
@@ -134,6 +136,7 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
         return;
     }
     const auto parts = std::min(bytes / bytes_of_a_part, parts_of_a_thread * threads);
+    // This is `count * part / parts` without overflow.
     const auto first_of = [=](size_t part) {
         return count / parts * part + count % parts * part / parts;
     };
@@ -155,11 +158,6 @@ SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff
 
 using CopyWords = void (*)(const char* source, const Lines& lines, ptrdiff_t stride, char* target);
 
-template <size_t width, ptrdiff_t step>
-void copy_words_baseline(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
-    copy_words<width, step>(source, lines, stride, target);
-}
-
 #ifdef SLICEPORT_AVX2
 template <size_t width, ptrdiff_t step>
 SLICEPORT_AVX2 void copy_words_avx2(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
@@ -173,10 +171,10 @@ CopyWords choose_instructions() {
     if (__builtin_cpu_supports("avx2"))
         return copy_words_avx2<width, step>;
 #endif
-    return copy_words_baseline<width, step>;
+    return copy_words<width, step>;
 }
 
-/// Returns the copy for one of `steps`, or else the copy for any step.
+/// Returns the copy that is compiled for `step` if it is one of `steps`, or else the copy for any step.
 template <size_t width, ptrdiff_t... steps>
 CopyWords choose_step(ptrdiff_t step) {
     auto chosen = choose_instructions<width, 0>();
@@ -259,6 +257,7 @@ void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, cons
 void copy_bytes(const Region& region, size_t width, const void* source, void* target) {
     Grid grid(region, width);
     auto run = width;
+    // Neighbouring elements are one run. Runs as wide as a machine word are copied as words along the next axis.
     if (!grid.axes.empty() && grid.axes.back().stride == static_cast<ptrdiff_t>(width))
         run *= grid.pop().size;
     const auto from = static_cast<const char*>(source);

@@ -34,7 +34,7 @@ public:
         --m_size;
         if (m_size > N) {
             m_heap.pop_back();
-        } else if (m_size == N) {
+        } else if (m_size == N) {  // The elements fit inline again.
             for (size_t i = 0; i < N; ++i)
                 m_inline[i] = m_heap[i];
         }

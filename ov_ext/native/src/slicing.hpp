@@ -27,6 +27,7 @@ struct Masks {
 
     Mask begin, end, new_axis, shrink_axis, ellipsis;
 
+    /// Returns whether the bit of an entry is set.
     static bool bit(const Mask& mask, size_t i) {
         return i < mask.size() && mask[i];
     }
@@ -43,23 +44,23 @@ struct Masks {
     /// Aligns `count` entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry.
     Entries entries(size_t count, int64_t rank) const {
         check();
-        size_t ellipses = 0;
-        int64_t consuming = 0;
+        size_t ellipsis_count = 0;
+        int64_t consumed_axes = 0;
         for (size_t i = 0; i < count; ++i) {
-            ellipses += bit(ellipsis, i);
-            consuming += !bit(ellipsis, i) && !bit(new_axis, i);
+            ellipsis_count += bit(ellipsis, i);
+            consumed_axes += !bit(ellipsis, i) && !bit(new_axis, i);
         }
-        if (ellipses > 1)
+        if (ellipsis_count > 1)
             throw InvalidSlice("at most one ellipsis is allowed, got ellipsis_mask=" + list_to_string(ellipsis));
-        if (consuming > rank)
-            throw InvalidSlice(std::to_string(consuming) + " entries name an axis, but the tensor has rank " +
+        if (consumed_axes > rank)
+            throw InvalidSlice(std::to_string(consumed_axes) + " entries name an axis, but the tensor has rank " +
                                std::to_string(rank));
         Entries aligned;
         int64_t axis = 0;
         for (size_t i = 0; i < count; ++i) {
             const auto position = static_cast<int64_t>(i);
             if (bit(ellipsis, i)) {
-                for (const auto stop = axis + rank - consuming; axis < stop; ++axis)
+                for (const auto stop = axis + rank - consumed_axes; axis < stop; ++axis)
                     aligned.push_back({EntryKind::keep, -1, axis});
             } else if (bit(new_axis, i)) {
                 aligned.push_back({EntryKind::new_axis, position, -1});
@@ -96,7 +97,7 @@ struct Region {
     /// Returns the same elements of the same packed buffer, in the same order, with the fewest axes. The region must
     /// not be empty.
     Region coalesce() const {
-        Region merged;
+        Region merged;  // innermost axis first until it is reversed
         for (size_t axis = ranges.size(); axis-- > 0;) {
             const auto size = input_shape[axis];
             if (size == 1)

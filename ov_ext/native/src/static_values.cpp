@@ -27,7 +27,7 @@ Integers convert_elements(const void* data, size_t count) {
     return values;
 }
 
-/// Reads elements of 4 bits, two in a byte, of which the first is in the lowest bits.
+/// Reads elements of 4 bits. The first of the two elements in a byte is in the lowest bits.
 Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);

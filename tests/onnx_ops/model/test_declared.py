@@ -154,17 +154,6 @@ class TestFiles:
         assert files_beside(write(tmp_path, make_model())) == ()
         assert read == []
 
-    @pytest.mark.parametrize("before", range(9))
-    def test_a_key_across_two_blocks_is_found(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
-    ) -> None:
-        for size in (1, 3, 8, 16):
-            monkeypatch.setattr(declared, "_BLOCK", size)
-            (tmp_path / "m").write_bytes(b"l" * before + b"location" + b"x" * before)
-            assert declared._contains(tmp_path / "m", b"location")
-            (tmp_path / "m").write_bytes(b"l" * before + b"locatioxn" + b"locatio")
-            assert not declared._contains(tmp_path / "m", b"location")
-
     @pytest.mark.parametrize("data", [b"", b"location", b"\x0a\xff location", b"\x3a\x05location"])
     def test_damaged_files_name_no_file(self, tmp_path: Path, data: bytes) -> None:
         (tmp_path / "m.onnx").write_bytes(data)

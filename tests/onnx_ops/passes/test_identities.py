@@ -27,7 +27,7 @@ def test_each_node_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ir.Value, "producer", ask)
     identities = Identities()
-    assert [identities.skip(value) for value in values[::-1]] == [values[0]] * 101
+    assert [identities.source_of(value) for value in values[::-1]] == [values[0]] * 101
     assert len(asked) < 400
 
 
@@ -36,10 +36,10 @@ def test_what_is_replaced_in_a_chain_counts(at: int) -> None:
     """Before the chain and inside of it."""
     values = make_chain(ir.node("Abs", [ir.Value(name="x")]).outputs[0], 10)
     edits = GraphEdits()
-    assert edits.identities.skip(values[-1]) is values[0]
+    assert edits.identities.source_of(values[-1]) is values[0]
     other, third = ir.node("Neg", [ir.Value(name="y")]).outputs[0], ir.Value(name="z")
     edits.replace_value(values[at], other)
-    assert edits.identities.skip(values[-1]) is other
-    assert edits.identities.skip(values[at + 1]) is other
+    assert edits.identities.source_of(values[-1]) is other
+    assert edits.identities.source_of(values[at + 1]) is other
     edits.replace_value(other, third)
-    assert edits.identities.skip(values[-1]) is third
+    assert edits.identities.source_of(values[-1]) is third

@@ -422,11 +422,21 @@ class TestHints:
         error = capsys.readouterr().err.strip()
         assert error.endswith(f"is a folder, and lower takes a file; write sliceport batch lower '{tmp_path}' -o RUN.")
 
-    def test_error_is_json_where_json_is_asked_for(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("lower M", "it is not an ONNX model"),
+            ("lower M --input-shapes x", "input shape 'x' must be written"),
+            ("batch report M", "is not a folder"),
+        ],
+    )
+    def test_error_is_json_where_json_is_asked_for(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+    ) -> None:
         (tmp_path / "m.onnx").write_bytes(b"no model")
-        assert main(["lower", str(tmp_path / "m.onnx"), "--format", "json"]) == 2
+        assert main([*words.replace("M", str(tmp_path / "m.onnx")).split(), "--format", "json"]) == 2
         printed = capsys.readouterr()
         error = json.loads(printed.out)
         assert error["schema_version"] == 1
-        assert "it is not an ONNX model" in error["error"]
+        assert message in error["error"]
         assert error["error"] in printed.err
