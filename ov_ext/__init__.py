@@ -26,22 +26,19 @@ __all__ = [
     "write_model",
 ]
 
-_HOME = {
-    "Backend": "backends",
-    "Slice": "operators",
-    "StridedSlice": "operators",
-    "backend": "backends",
-    "onnx_extensions": "frontend",
-    "read_model": "files",
-    "register": "frontend",
-    "use_builtin_ops": "passes",
-    "use_custom_ops": "passes",
-    "write_model": "files",
+_NAMES = {
+    "backends": ("Backend", "backend"),
+    "files": ("read_model", "write_model"),
+    "frontend": ("onnx_extensions", "register"),
+    "operators": ("Slice", "StridedSlice"),
+    "passes": ("use_builtin_ops", "use_custom_ops"),
 }
 
 
 if not TYPE_CHECKING:  # With `__getattr__`, type checkers would accept any name.
-    _load, __dir__ = lazy(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})
+    _load, __dir__ = lazy(
+        __name__, {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+    )
 
     def __getattr__(name: str) -> Any:
         try:

@@ -5,7 +5,7 @@ Bounds are inclusive. A size of `INT64_MAX` means "unbounded", as -1 does in Ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,6 +27,11 @@ class Bounds(NamedTuple):
 
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
 """The bounds of an unknown index."""
+
+
+def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
+    """Return the bounds of an entry of an index input: those of any index if `index` is None."""
+    return ANY_INDEX if index is None else index[entry]
 
 
 class SlicedSize(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import openvino as ov
 
-from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+from ov_ext.inference import Bounds, bounds_at, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from ov_ext.static_values import exact_elements
 from sliceport.errors import InvalidSlice
@@ -58,11 +58,10 @@ class Slice(SlicingOp):
         if axes is None:
             return [(Bounds(0, size.high), None) for size in sizes]
         for i, axis in enumerate(axes):
-            stride = step[i].low if step is not None and step[i].is_exact else None
-            first, end = (ANY_INDEX if index is None else index[i] for index in (start, stop))
-            if stride == 0:
+            first, end, stride = (bounds_at(index, i) for index in (start, stop, step))
+            if stride == (0, 0):
                 raise InvalidSlice(f"the step of axis {axis} is 0, but it must not be")
-            sliced = sliced_size(sizes[axis], first, end, stride)
+            sliced = sliced_size(sizes[axis], first, end, stride.low if stride.is_exact else None)
             output[axis] = (sliced.bounds, axis if sliced.keeps_size else None)
         return output
 

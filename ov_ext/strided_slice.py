@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import openvino as ov
 
-from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
+from ov_ext.inference import Bounds, bounds_at, check_shrunk_index, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, StridedSliceSpec
@@ -83,8 +83,7 @@ class StridedSlice(SlicingOp):
         count = self.entry_count()
         if count is None:
             return None
-        begin, end, *optional_strides = indices
-        strides = optional_strides[0] if optional_strides else [Bounds(1, 1)] * count
+        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]
         masks = self._masks.align(count)
         output: list[tuple[Bounds, int | None]] = []
         for kind, position, axis in self._masks.entries(count, len(sizes)):
@@ -93,16 +92,14 @@ class StridedSlice(SlicingOp):
             elif kind == "keep":
                 output.append((sizes[axis], axis))
             elif kind == "shrink":
-                check_shrunk_index(position, axis, sizes[axis], ANY_INDEX if begin is None else begin[position])
-            elif kind == "slice":
-                stride = strides[position].low if strides is not None and strides[position].is_exact else None
-                if stride == 0:
+                check_shrunk_index(position, axis, sizes[axis], bounds_at(begin, position))
+            else:
+                stride = bounds_at(strides, position)
+                if stride == (0, 0):
                     raise InvalidSlice(f"the stride of axis {axis} (entry {position}) is 0, but it must not be")
-                start, stop = (
-                    _entry_bounds(begin, masks.begin[position], position),
-                    _entry_bounds(end, masks.end[position], position),
-                )
-                sliced = sliced_size(sizes[axis], start, stop, stride)
+                start = None if masks.begin[position] else bounds_at(begin, position)
+                stop = None if masks.end[position] else bounds_at(end, position)
+                sliced = sliced_size(sizes[axis], start, stop, stride.low if stride.is_exact else None)
                 output.append((sliced.bounds, axis if sliced.keeps_size else None))
         return output
 
@@ -110,10 +107,3 @@ class StridedSlice(SlicingOp):
         """Return the region that the indices select from data of a shape."""
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
-
-
-def _entry_bounds(index: list[Bounds] | None, is_ignored: int, position: int) -> Bounds | None:
-    """Return the bounds of an entry, or None if its mask bit is set, so that the entry is ignored."""
-    if is_ignored:
-        return None
-    return ANY_INDEX if index is None else index[position]

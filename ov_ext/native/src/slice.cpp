@@ -46,16 +46,11 @@ std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVecto
     }
     for (size_t i = 0; axes_named && i < axes_named->size(); ++i) {
         const auto axis = (*axes_named)[i];
-        std::optional<int64_t> stride;
-        if (indices.of[step] && (*indices.of[step])[i].is_exact())
-            stride = (*indices.of[step])[i].low.value;
+        const auto stride = exact_at(indices, step, i);
         if (stride == 0)
             throw InvalidSlice("the step of axis " + std::to_string(axis) + " is 0, but it must not be");
-        const auto index = [&](Input input) {
-            return indices.of[input] ? (*indices.of[input])[i] : any_index;
-        };
         auto& size = output[static_cast<size_t>(axis)];
-        const auto sliced = sliced_size(size.bounds, index(start), index(stop), stride);
+        const auto sliced = sliced_size(size.bounds, bounds_at(indices, start, i), bounds_at(indices, stop, i), stride);
         size = {sliced.bounds, sliced.keeps_size ? axis : -1};
     }
     return output;

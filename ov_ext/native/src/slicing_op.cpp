@@ -11,23 +11,6 @@ public:
     explicit InvalidNode(const std::string& sentence) : ov::Exception(sentence) {}
 };
 
-/// Returns the indices, or nothing if one is not known exactly.
-template <class Indices, class IndicesBounds>
-std::optional<Indices> exact_indices(const IndicesBounds& bounds) {
-    Indices indices;
-    indices.count = bounds.count;
-    for (size_t i = 0; i < bounds.count; ++i) {
-        if (!bounds.of[i])
-            return std::nullopt;
-        for (const auto& value : *bounds.of[i]) {
-            if (!value.is_exact())
-                return std::nullopt;
-            indices.of[i].push_back(value.low);
-        }
-    }
-    return indices;
-}
-
 /// Quotes a text as Python's `repr` does, so that messages of both kinds of operators are equal.
 std::string quoted(const std::string& text) {
     const bool has_single = text.find('\'') != std::string::npos;
@@ -232,7 +215,7 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     if (shape.is_dynamic() || shape.size() != 1 || symbols.size() != shape.get_shape()[0])
         return false;
     try {
-        const auto indices = exact_indices<Indices>(index_bounds());
+        const auto indices = exact_indices();
         if (!indices)
             return false;
         const auto selected = region(shape.get_shape(), *indices).ranges[0];
@@ -258,6 +241,23 @@ SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
         }
     }
     return bounds;
+}
+
+/// Returns the indices, or nothing if one is not known exactly.
+std::optional<SlicingOp::Indices> SlicingOp::exact_indices() const {
+    const auto bounds = index_bounds();
+    Indices indices;
+    indices.count = bounds.count;
+    for (size_t i = 0; i < bounds.count; ++i) {
+        if (!bounds.of[i])
+            return std::nullopt;
+        for (const auto& value : *bounds.of[i]) {
+            if (!value.is_exact())
+                return std::nullopt;
+            indices.of[i].push_back(value.low);
+        }
+    }
+    return indices;
 }
 
 std::optional<int64_t> SlicingOp::entry_count() const {

@@ -44,6 +44,17 @@ protected:
     using Indices = PerInput<Integers>;
     using IndicesBounds = PerInput<std::optional<IndexBounds>>;
 
+    /// Returns the bounds of an entry of an index input, any integer if they are not known.
+    static Bounds bounds_at(const IndicesBounds& indices, size_t index, size_t entry) {
+        return indices.of[index] ? (*indices.of[index])[entry] : any_index;
+    }
+
+    /// Returns an entry of an index input, or nothing if it is not known exactly.
+    static std::optional<int64_t> exact_at(const IndicesBounds& indices, size_t index, size_t entry) {
+        const auto bounds = bounds_at(indices, index, entry);
+        return bounds.is_exact() ? std::make_optional(bounds.low.value) : std::nullopt;
+    }
+
     /// A size of the output, and the input axis that always has this size, or -1.
     struct OutputSize {
         Bounds bounds;
@@ -95,6 +106,7 @@ private:
     bool can_fix(const ov::OutputVector& inputs) const;
     void remove_narrowing_marks();
     IndicesBounds index_bounds() const;
+    std::optional<Indices> exact_indices() const;
     std::optional<Sizes> find_exact_sizes() const;
     std::optional<int64_t> check_list(size_t input, const char* name) const;
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;

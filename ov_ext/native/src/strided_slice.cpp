@@ -65,33 +65,23 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
     for (const auto& entry : m_masks->entries(static_cast<size_t>(*count), static_cast<int64_t>(sizes.size()))) {
         if (entry.kind == EntryKind::new_axis) {
             output.push_back({{1, 1}, -1});
-        } else if (entry.kind == EntryKind::keep) {
-            output.push_back({sizes[static_cast<size_t>(entry.axis)], entry.axis});
+            continue;
+        }
+        const auto& size = sizes[static_cast<size_t>(entry.axis)];
+        const auto i = static_cast<size_t>(entry.position);
+        if (entry.kind == EntryKind::keep) {
+            output.push_back({size, entry.axis});
         } else if (entry.kind == EntryKind::shrink) {
-            const auto& index = indices.of[begin];
-            check_shrunk_index(entry.position,
-                               entry.axis,
-                               sizes[static_cast<size_t>(entry.axis)],
-                               index ? (*index)[static_cast<size_t>(entry.position)] : any_index);
-        } else if (entry.kind == EntryKind::slice) {
-            const auto i = static_cast<size_t>(entry.position);
-            std::optional<int64_t> stride;
-            if (indices.count <= strides)
-                stride = 1;
-            else if (indices.of[strides] && (*indices.of[strides])[i].is_exact())
-                stride = (*indices.of[strides])[i].low.value;
+            check_shrunk_index(entry.position, entry.axis, size, bounds_at(indices, begin, i));
+        } else {
+            const auto stride = indices.count > strides ? exact_at(indices, strides, i) : 1;
             if (stride == 0)
                 throw InvalidSlice("the stride of axis " + std::to_string(entry.axis) + " (entry " +
                                    std::to_string(i) + ") is 0, but it must not be");
-            const auto bound = [&](Input input, const Mask& mask) -> std::optional<Bounds> {
-                if (Masks::bit(mask, i))
-                    return std::nullopt;
-                return indices.of[input] ? (*indices.of[input])[i] : any_index;
+            const auto bound = [&](Input input, const Mask& mask) {
+                return Masks::bit(mask, i) ? std::nullopt : std::make_optional(bounds_at(indices, input, i));
             };
-            const auto sliced = sliced_size(sizes[static_cast<size_t>(entry.axis)],
-                                            bound(begin, m_masks->begin),
-                                            bound(end, m_masks->end),
-                                            stride);
+            const auto sliced = sliced_size(size, bound(begin, m_masks->begin), bound(end, m_masks->end), stride);
             output.push_back({sliced.bounds, sliced.keeps_size ? entry.axis : -1});
         }
     }
