@@ -58,12 +58,18 @@ _SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
 """Operators across which the provider fuses a slice with the node that reads it."""
 _SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
 """Operators across which the provider fuses a slice with the node that computes its data."""
-_ELEMENT_WISE = frozenset(
-    "Abs Acos Acosh Add Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid "  # noqa: SIM905
-    "HardSwish LeakyRelu Log Max Mean Min Mul Neg Pow PRelu Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus "
-    "Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu".split()
+_FUSED = frozenset(
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip "  # noqa: SIM905
+    "Cos Cosh CumSum Div Elu Erf Exp Floor HardSigmoid LeakyRelu Log Max Mean Min Mod Mul Neg Not Or Pow PRelu "
+    "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu "
+    "Xor".split()
 )
-"""Operators that DirectML computes on the selected part of the data, without a copy, when it fuses them."""
+"""Operators that the DirectML provider fuses with a slice in front of them, each tried on onnxruntime-directml 1.24.4.
+
+DirectML computes them on the selected part of the data, without a copy. It copies for Cast, Gelu and HardSwish.
+"""
+_FUSED_WITH_TWO_OPERANDS = ("Max", "Mean", "Min", "Sum")
+"""Operators in `_FUSED` that the provider fuses only if they have exactly two operands."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
 """The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
@@ -299,7 +305,7 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
     data = node.inputs[0]
     if data is None or len(read_outputs) != 1 or not _is_computed_for_one_reader(data):
         return ()
-    if not _is_read_by_one_element_wise_node(node.outputs[read_outputs[0]]):
+    if not _is_read_by_one_fused_node(node.outputs[read_outputs[0]]):
         return ()
     if node.op_type == "Slice":
         region = slice_spec(node, opset).resolve(shape)
@@ -337,14 +343,14 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
     return False
 
 
-def _is_read_by_one_element_wise_node(value: ValueView) -> bool:
-    """Return whether one element-wise node alone reads a value, once, with nodes between that only change its shape."""
+def _is_read_by_one_fused_node(value: ValueView) -> bool:
+    """Return whether one node of `_FUSED` alone reads a value, once, with nodes between that only change its shape."""
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
-        if is_standard(reader, *_ELEMENT_WISE):  # of any number of operands, as Clip and Max
-            return True
+        if is_standard(reader, *_FUSED):
+            return reader.op_type not in _FUSED_WITH_TWO_OPERANDS or len(reader.inputs) == len(("left", "right"))
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]

@@ -32,11 +32,11 @@ class ConvTransposeForDirectMLPass(NodePass):
             return
         (extra,) = read_ints(node, "output_padding") or (0,)
         if extra:
-            begin, end = read_ints(node, "pads") or (0, 0)
+            pads = read_ints(node, "pads") or (0, 0)
             is_computed = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes
-            if is_computed or end < extra:
+            if is_computed or len(pads) != len(("begin", "end")) or pads[1] < extra:
                 self.report_change(node, None, defects)
                 return
-            node.attributes["pads"] = ir.AttrInt64s("pads", [begin, end - extra])
+            node.attributes["pads"] = ir.AttrInt64s("pads", [pads[0], pads[1] - extra])
         node.attributes.pop("output_padding")
         self.report_change(node, "ConvTranspose without output_padding", defects)

@@ -26,8 +26,9 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice, and open sizes that could be 0 at run time where onnxruntime's
-    Reshape would have to infer another size, or its MatMul would have to broadcast 1 to 0.
+    Reported and not fixed: a tensor with a label twice; a label of size 1 in one tensor alone; and open sizes that can
+    be 0 at run time where onnxruntime's Reshape would have to infer another size, or its MatMul would have to broadcast
+    1 to 0.
     """
 
     op_types = ("Einsum",)
@@ -57,7 +58,10 @@ class EinsumForDirectMLPass(NodePass):
         assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        sizes = dict(zip(left + right, (*self._sizes(first), *self._sizes(second)), strict=True))
+        first_sizes, second_sizes = (
+            dict(zip(term, self._sizes(value), strict=True)) for term, value in ((left, first), (right, second))
+        )
+        sizes = first_sizes | second_sizes
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
@@ -74,6 +78,10 @@ class EinsumForDirectMLPass(NodePass):
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
+        # onnxruntime broadcasts a label of size 1 in an Einsum. A MatMul does so for batch axes alone.
+        unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
+        if not unequal.isdisjoint(summed) or (unequal and batch_groups != batch):
+            raise Skip("a label has size 1 in one tensor alone")
         # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if any(None in [sizes[label] for label in group] for group in row_groups[: len(padding)]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.nodes import read_int, sizes_of
 from onnx_ops.model.views import dims_of
 from sliceport.diffing import inputs as random_inputs
 from sliceport.diffing.inputs import DeclaredInput
-from sliceport.errors import UsageError
+from sliceport.errors import InvalidSlice, UsageError
 from sliceport.formats import InputShapes
+from sliceport.slicing.spec import normalize_axis
 
 Array = npt.NDArray[Any]
 
@@ -82,9 +85,8 @@ def _index_bound(value: ir.Value) -> int:
             if node.op_type in _COPYING and input_index == 0:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                shape = node.inputs[0].shape
-                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-                size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-                if isinstance(size, int):
-                    bound = min(bound, size)
+                with suppress(InvalidSlice):  # an axis out of range or of a wrong type, which onnxruntime refuses
+                    sizes = sizes_of(node.inputs[0]) or ()
+                    size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
+                    bound = bound if size is None else min(bound, size)
     return max(bound, 1)

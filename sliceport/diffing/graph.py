@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from sliceport.defects.defect import Defect
 
-    Array = npt.NDArray[Any]
 
 Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 """Runs a model and returns its outputs."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sliceport.arguments import read_input_shapes
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
 from sliceport.open_shapes import choose_sizes
 from sliceport.wording import example_shapes, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 """The engine that computes expected outputs by the format of the model."""

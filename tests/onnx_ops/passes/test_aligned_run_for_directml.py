@@ -34,6 +34,10 @@ REFUSED = {
     "p = Relu(x)  q = Slice(p, four, eight, one)  y = Clip(q, k, k)": "a,b,c",
     "p = Relu(x)  q = Slice(p, four, eight, one)  y = Pow(q, k)": "a,b,c",
     "p = Relu(x)  q = Slice(p, four, eight, one)  y = Max(k, q)": "a,b,c",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Mod<fmod = 1>(q, k)": "a,b,c",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = CumSum(q, one)": "a,b,c",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Shrink(q)": "a,b,c",
+    "p = Less(x, k)  q = Slice(p, four, eight, one)  r = Not(q)  y = Cast<to = 1>(r)": "a,b,c",
     "p = Relu(x)  r = Squeeze(p)  q = Slice(r, four, eight)  y = Exp(q)": "a,b",
 }
 TAKEN = [
@@ -41,6 +45,9 @@ TAKEN = [
     "p = Relu(x)  y = Slice(p, four, eight, one)",
     "p = Relu(x)  q = Slice(p, four, eight, one)  y = Mul(q, q)",
     "p = Relu(x)  q = Slice(p, four, eight, one)  y = Softmax(q)",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Max(q, k, k)",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  y = Sum(q)",
+    "p = Relu(x)  q = Slice(p, four, eight, one)  r = Cast<to = 11>(q)  y = Cast<to = 1>(r)",
     "p = Relu(x)  q = Slice(p, four, eight, one)  r = Relu(q)  y = Concat<axis = 1>(p, r)",
     "p = Relu(x)  a, q = Split<axis = 1>(p, halves)  y = Add(a, q)",
 ]

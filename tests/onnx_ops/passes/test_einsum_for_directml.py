@@ -68,6 +68,13 @@ def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
     assert harden_for_directml(einsum(equation)).changes == ()
 
 
+@pytest.mark.parametrize("sizes", [("2,1,4", "5,3,4"), ("2,3,4", "5,1,4"), ("2,1,4", "5,n,4")])
+def test_einsum_that_broadcasts_a_summed_label_is_named(sizes: tuple[str, str]) -> None:
+    graph = f'(float[{sizes[0]}] x, float[{sizes[1]}] z) => (float y) {{ y = Einsum<equation = "abc,dbc->ad">(x, z) }}'
+    (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
+    assert change.replacement is None
+
+
 def test_einsum_with_an_ellipsis_stays() -> None:
     graph = '(float[2,3] x, float[3] z) => (float y) { y = Einsum<equation = "...a,a->...">(x, z) }'
     assert harden_for_directml(from_proto(parse(graph, 18))).changes == ()

@@ -85,6 +85,12 @@ def test_elements_that_the_type_lacks_are_refused(kind: TensorProto.DataType, ar
         given(kind, array)
 
 
+def test_index_of_a_gather_with_an_axis_of_a_wrong_type_is_drawn() -> None:
+    values = [helper.make_tensor_value_info(n, kind, [2]) for n, kind in (("x", 1), ("i", TensorProto.INT64))]
+    graph = helper.make_graph([helper.make_node("Gather", ["x", "i"], ["y"], axis=0.5)], "g", values, [])
+    assert make_inputs(ir.from_proto(helper.make_model(graph)), {}, {}, seed=0)["i"].shape == (2,)
+
+
 def test_a_shape_that_differs_from_the_array_is_refused() -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
     model = ir.from_proto(helper.make_model(helper.make_graph([], "g", [value], [])))
