@@ -23,7 +23,6 @@ import numpy as np
 from sliceport.directml.abi import relocate
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import dtype_of
-from sliceport.directml.device.client import WEIGHTS
 from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.windows import ADAPTER
@@ -96,12 +95,12 @@ class Host:
 
         _version_of_provider()
         options = _session_options(ort, request)
-        model_size = request["model_size"]
-        inputs_start = model_size + request["weights_size"]
-        weights = payload[model_size:inputs_start]
+        model_size, files = request["model_size"], request["files"]
         try:
-            if weights:
-                options.add_external_initializers_from_files_in_memory([WEIGHTS], [weights], [len(weights)])
+            names, sizes = [file["name"] for file in files], [file["size"] for file in files]
+            contents = [Path(file["path"]).read_bytes() for file in files]  # onnxruntime keeps no reference to them
+            if files:
+                options.add_external_initializers_from_files_in_memory(names, contents, sizes)
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
@@ -109,7 +108,7 @@ class Host:
                 raise CallFailed(
                     "CreateSession", _E_FAIL, f"the DirectML provider does not start on adapter {self._adapter}"
                 )
-            feeds, buffers = _make_feeds(ort, request["inputs"], payload[inputs_start:])
+            feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
             results = session.run_with_ort_values(request["outputs"], feeds)
             del buffers
         except CallFailed:
