@@ -117,8 +117,11 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
     import numpy as np
 
     try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with open(file, "rb") as opened:
+            array = np.load(opened, allow_pickle=False)
+    except MemoryError:
+        raise
+    except Exception as error:  # NumPy raises errors of many classes for a damaged file, such as tokenize.TokenError
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"input file '{file}' cannot be read ({reason}).") from None
     if not isinstance(array, np.ndarray):

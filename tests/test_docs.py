@@ -62,10 +62,11 @@ def test_synopses_name_every_option_and_no_other() -> None:
     known = {("sliceport", name): command for name, command in commands.items()}
     known |= {("sliceport directml", name): command for name, command in directml.items()}
     known[("sliceport batch", "report")] = subparsers(commands["batch"], "member")["report"]
+    known[("sliceport defects", "report")] = subparsers(commands["defects"], "action")["report"]
     seen = set()
     for text in itertools.chain.from_iterable(map(synopses, PAGES)):
         for entry in re.split(r"^(?=sliceport )", text, flags=re.MULTILINE)[1:]:
-            found = re.match(r"(sliceport directml|sliceport batch|sliceport) ([a-z]+)(?=\s)", entry)
+            found = re.match(r"(sliceport(?: directml| batch| defects(?= report))?) ([a-z]+)(?=\s)", entry)
             if found is None or found.groups() in GROUPS:
                 continue
             key = (found[1], found[2])

@@ -13,7 +13,7 @@ import onnx
 from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import pack_for_device
+from onnx_ops.verify.runnable import find_data_files
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode
@@ -59,8 +59,8 @@ class Provider:
             DeviceError: The provider refuses the model, or the host program failed.
         """
         with self.device.without_retries():
-            data, weights = pack_for_device(model)
-            results = self.device.run_onnx(data, inputs, model.outputs, fallback=True, weights=weights)
+            files = find_data_files(model)
+            results = self.device.run_onnx(model.data, inputs, model.outputs, fallback=True, data_files=files)
         return dict(zip(model.outputs, results, strict=True))
 
 

@@ -15,14 +15,13 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import Runnable, pack_for_device, read_complete_model
+from onnx_ops.verify.runnable import Runnable, find_data_files, read_complete_model
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
 from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
-from sliceport.directml.device.client import FileRange
 from sliceport.directml.device.windows import ADAPTER
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
@@ -108,10 +107,13 @@ def run_on(
         DeviceError: The host program cannot be started, or takes no such inputs.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
-    facts, (data, weights) = dml.facts(), pack_for_device(model.whole())
+    facts, whole = dml.facts(), model.whole()
+    files = find_data_files(whole)
     say("running the model on DirectML")
     try:
-        results = dict(zip(names, dml.run_onnx(data, arrays, names, fallback=True, weights=weights), strict=True))
+        results = dict(
+            zip(names, dml.run_onnx(whole.data, arrays, names, fallback=True, data_files=files), strict=True)
+        )
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
@@ -121,7 +123,7 @@ def run_on(
         refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
-    nodes = _placement(dml, data, arrays, names, weights) if traces else ()
+    nodes = _placement(dml, whole.data, arrays, names, files) if traces else ()
     outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
     different = [output for output in outputs if output.status == "different"]
     if different and locates:
@@ -165,16 +167,16 @@ def _placement(
     model: bytes,
     arrays: Mapping[str, Array],
     names: Sequence[str],
-    weights: Sequence[FileRange],
+    files: Mapping[str, str],
 ) -> tuple[NodeRun, ...]:
     """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")
     try:
         # Without fusion each node is reported, but some models run with it only.
         with dml.without_retries():
-            return tuple(dml.trace_onnx(model, arrays, names, weights=weights)[1])
+            return tuple(dml.trace_onnx(model, arrays, names, data_files=files)[1])
     except (CallFailed, HostDied):
-        return tuple(dml.trace_onnx(model, arrays, names, fusion=True, weights=weights)[1])
+        return tuple(dml.trace_onnx(model, arrays, names, fusion=True, data_files=files)[1])
 
 
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:

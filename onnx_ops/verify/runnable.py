@@ -23,7 +23,7 @@ from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.inputs import make_inputs
-from sliceport.directml.device.client import WEIGHTS, FileRange
+from sliceport.directml.device import DeviceError
 from sliceport.engines.engine import WholeModel
 from sliceport.formats import InputShapes
 
@@ -127,17 +127,17 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
-def pack_for_device(model: WholeModel) -> tuple[bytes, list[FileRange]]:
-    """Return a model whose external tensors are all in one file `WEIGHTS`, and the ranges of files that make it up."""
-    if not model.data_folder:
-        return model.data, []
-    proto, parts, offset = onnx.ModelProto.FromString(model.data), list[FileRange](), 0
-    for tensor in external_tensors(proto):
+def find_data_files(model: WholeModel) -> dict[str, str]:
+    """Return the paths of a model's external data files, by their locations as the model has them.
+
+    Raises:
+        DeviceError: A file ends before a tensor in it does.
+    """
+    paths: dict[str, str] = {}
+    for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        path = os.path.join(model.data_folder, entries["location"])
-        parts.append(FileRange(path, int(entries.get("offset", 0)), Tensor(tensor).nbytes))
-        del tensor.external_data[:]
-        for key, value in (("location", WEIGHTS), ("offset", offset), ("length", len(parts[-1]))):
-            tensor.external_data.add(key=key, value=str(value))
-        offset += len(parts[-1])
-    return proto.SerializeToString(), parts
+        path = paths[entries["location"]] = os.path.join(model.data_folder, entries["location"])
+        end = int(entries.get("offset", 0)) + Tensor(tensor).nbytes
+        if os.path.isfile(path) and os.path.getsize(path) < end:
+            raise DeviceError(f"'{path}' ends before byte {end}.")
+    return paths

@@ -232,16 +232,15 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, supervisor.ChildDied):
         limits["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
-        if isinstance(error, supervisor.ChildTimedOut):
-            return {"verdict": "timeout", "message": f"it {error}."} | limits
-        if "bad_alloc" not in error.stderr:
-            return {"verdict": "crash", "message": f"its process {error}."} | limits
-    elif isinstance(error, SliceportError):
-        return {"verdict": "error", "message": str(error)}
-    elif not isinstance(error, MemoryError):
-        return {"verdict": "error", "message": describe_unforeseen(error)}
-    limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
-    return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
+    if isinstance(error, supervisor.ChildTimedOut):
+        return {"verdict": "timeout", "message": f"it {error}."} | limits
+    if supervisor.is_out_of_memory(error):
+        limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
+        return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
+    if isinstance(error, supervisor.ChildDied):
+        return {"verdict": "crash", "message": f"its process {error}."} | limits
+    message = str(error) if isinstance(error, SliceportError) else describe_unforeseen(error)
+    return {"verdict": "error", "message": message}
 
 
 def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:

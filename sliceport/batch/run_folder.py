@@ -199,6 +199,12 @@ def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     return sum(max(0, count - len(done[part])) for part, count in announced.items())
 
 
+def are_shards(runs: Sequence[Run]) -> bool:
+    """Return whether runs are shards, each of another number."""
+    shards = [run.header["shard"] for run in runs]
+    return None not in shards and len(set(shards)) == len(shards)
+
+
 def join(runs: Sequence[Run]) -> Run:
     """Join the shards of one run that have a folder each.
 
@@ -210,8 +216,7 @@ def join(runs: Sequence[Run]) -> Run:
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    shards = [run.header["shard"] for run in runs]
-    if len(runs_of_headers) > 1 or None in shards or len(set(shards)) < len(shards):
+    if len(runs_of_headers) > 1 or not are_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))

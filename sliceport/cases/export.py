@@ -26,13 +26,13 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
     def fill(folder: Path) -> None:
         for case in cases:
             _write_case(case, folder / case.name)
-        listing = {"schema_version": 1, "cases": list(map(_describe, cases))}
+        listing = {"schema_version": 1, "cases": list(map(_describe_case, cases))}
         (folder / "cases.json").write_text(to_text(listing), "utf-8")
 
     fill_folder(directory, fill, mark="cases.json", others=[f"test_*/{file}" for file in _FILES], overwrite=overwrite)
 
 
-def _describe(case: Case) -> dict[str, Any]:
+def _describe_case(case: Case) -> dict[str, Any]:
     form = ("openvino" if case.is_ir else "onnx", "inputs" if case.has_inputs else "constants")
     return {
         "name": case.name, "rule": case.rule, "sentence": case.sentence, "format": form[0], "operator": case.operator,
@@ -46,11 +46,11 @@ def _write_case(case: Case, folder: Path) -> None:
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
     if case.is_ir:
-        text, weights = ir_file.model(case)
+        text, weights = ir_file.to_ir(case)
         (folder / "model.xml").write_text(text, "utf-8")
         (folder / "model.bin").write_bytes(weights)
     else:
-        (folder / "model.onnx").write_bytes(onnx_file.model(case))
+        (folder / "model.onnx").write_bytes(onnx_file.to_model(case))
     _write_tensors(data_set, "input", {"x": case.data} | (case.index_inputs if case.has_inputs else {}))
     names = [f"y{i}" for i in range(case.output_count)] if case.operator == "Split" else ["y"]
     try:
@@ -68,4 +68,4 @@ def _write_case(case: Case, folder: Path) -> None:
 
 def _write_tensors(folder: Path, kind: str, tensors: dict[str, Array]) -> None:
     for number, (name, array) in enumerate(tensors.items()):
-        (folder / f"{kind}_{number}.pb").write_bytes(onnx_file.tensor(array, name))
+        (folder / f"{kind}_{number}.pb").write_bytes(onnx_file.to_tensor(array, name))

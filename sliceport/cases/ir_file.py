@@ -2,70 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
-from sliceport.cases.case import ELEMENTS, Case, Parameters
+from sliceport.cases.case import ELEMENTS, Case
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _PRECISIONS = {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}
 
 
-def model(case: Case) -> tuple[str, bytes]:
+def to_ir(case: Case) -> tuple[str, bytes]:
     """Return the IR of a case, and its file of weights."""
     element, index = ELEMENTS[case.element].ir_name, ELEMENTS[case.index_type].ir_name
     sizes = [-1 if i in case.open_axes else size for i, size in enumerate(case.shape)]
     data = {"shape": _join(sizes), "element_type": element}
-    layers = [_layer(0, "x", "Parameter", "opset1", data, [], [_port(0, element, sizes, "x")])]
-    ports, weights = [_port(0, element, sizes)], b""
+    layers = [_format_layer(0, "x", "Parameter", data, outputs=[_format_port(0, element, sizes, "x")])]
+    ports, weights = [_format_port(0, element, sizes)], b""
     names = ("starts", "ends", "steps", "axes") if case.operator == "Slice" else tuple(case.index_inputs)
-    inputs = {name: case.index_inputs[name] for name in names if name in case.index_inputs}
-    for number, (name, values) in enumerate(inputs.items(), 1):
+    for name in (name for name in names if name in case.index_inputs):
+        values, number = case.index_inputs[name], len(ports)
         data = {"shape": _join(values.shape), "element_type": index}
         if not case.has_inputs:
             data |= {"offset": str(len(weights)), "size": str(values.nbytes)}
             weights += values.tobytes()
-        kind = "Parameter" if case.has_inputs else "Const"
-        layers.append(_layer(number, name, kind, "opset1", data, [], [_port(0, index, values.shape, name)]))
-        ports.append(_port(number, index, values.shape))
-    count = len(ports)
-    masks = _masks(case.parameters) if case.operator == "StridedSlice" else {}
+        kind, output = "Parameter" if case.has_inputs else "Const", _format_port(0, index, values.shape, name)
+        layers.append(_format_layer(number, name, kind, data, outputs=[output]))
+        ports.append(_format_port(number, index, values.shape))
+    count, masks = len(ports), {}
+    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so zeros fill the others
+        length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
+        masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
     # OpenVINO infers the output's shape when it reads the file, so the ports state none.
-    layers.append(
-        _layer(count, "cut", case.operator, f"opset{case.version}", masks, ports, [_port(count, element, (), "y")])
-    )
-    layers.append(_layer(count + 1, "y", "Result", "opset1", {}, [_port(0, element, ())], []))
+    output = _format_port(count, element, (), "y")
+    layers.append(_format_layer(count, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
+    layers.append(_format_layer(count + 1, "y", "Result", {}, [_format_port(0, element, ())]))
     edges = [(i, 0, count, i) for i in range(count)] + [(count, count, count + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
-    links = "".join(f"<edge{_attributes(dict(zip(keys, map(str, edge), strict=True)))}/>\n" for edge in edges)
-    body = f"<layers>\n{''.join(layers)}</layers>\n<edges>\n{links}</edges>\n"
-    return f'<?xml version="1.0"?>\n<net name="{case.name}" version="11">\n{body}</net>\n', weights
+    links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]
+    content = _format_element("layers", {}, *layers), _format_element("edges", {}, *links)
+    return f'<?xml version="1.0"?>\n{_format_element("net", {"name": case.name, "version": "11"}, *content)}', weights
 
 
-def _masks(parameters: Parameters) -> dict[str, str]:
-    """Return the masks as attributes; OpenVINO refuses masks of different lengths, so zeros fill the others."""
-    length = max((len(parameters[name]) for name in MASK_ATTRIBUTES if name in parameters), default=0)
-    return {name: _join(parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
-
-
-def _layer(
-    number: int, name: str, kind: str, version: str, data: dict[str, str], inputs: list[str], outputs: list[str]
+def _format_layer(
+    number: int,
+    name: str,
+    kind: str,
+    data: Mapping[str, str],
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    version: str = "opset1",
 ) -> str:
-    head = _attributes({"id": str(number), "name": name, "type": kind, "version": version})
-    lines = [f"<data{_attributes(data)}/>\n"] if data else []
-    for side, ports in (("input", inputs), ("output", outputs)):
-        lines += [f"<{side}>\n", *ports, f"</{side}>\n"] if ports else []
-    return f"<layer{head}>\n{''.join(lines)}</layer>\n"
+    sides = [_format_element(side, {}, *ports) for side, ports in (("input", inputs), ("output", outputs)) if ports]
+    head = {"id": str(number), "name": name, "type": kind, "version": version}
+    return _format_element("layer", head, *([_format_element("data", data)] if data else []), *sides)
 
 
-def _port(number: int, element: str, sizes: Sequence[int], name: str = "") -> str:
+def _format_port(number: int, element: str, sizes: Sequence[int], name: str = "") -> str:
     attributes = {"id": str(number), "precision": _PRECISIONS.get(element, element.upper())}
-    dims = "".join(f"<dim>{size}</dim>" for size in sizes)
-    return f"<port{_attributes(attributes | ({'names': name} if name else {}))}>{dims}</port>\n"
+    dims = [f"<dim>{size}</dim>\n" for size in sizes]
+    return _format_element("port", attributes | ({"names": name} if name else {}), *dims)
 
 
-def _attributes(values: dict[str, str]) -> str:
-    return "".join(f" {name}={quoteattr(value)}" for name, value in values.items())
+def _format_element(tag: str, attributes: Mapping[str, str], *children: str) -> str:
+    """Format an XML element, each child on lines of its own."""
+    head = "".join((tag, *(f" {name}={quoteattr(value)}" for name, value in attributes.items())))
+    return f"<{head}>\n{''.join(children)}</{tag}>\n" if children else f"<{head}/>\n"
 
 
 def _join(values: Sequence[int]) -> str:

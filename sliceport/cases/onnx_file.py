@@ -6,6 +6,7 @@ Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from sliceport.cases.case import ELEMENTS, Array, Case
 
@@ -14,14 +15,14 @@ _OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
 _IR_VERSION, _INT, _INTS = 8, 2, 7
 
 
-def tensor(array: Array, name: str) -> bytes:
+def to_tensor(array: Array, name: str) -> bytes:
     """Return a TensorProto."""
-    number = next(one.number for one in ELEMENTS.values() if one.dtype == array.dtype)
+    number = next(element.number for element in ELEMENTS.values() if element.dtype == array.dtype)
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return _fields((1, array.shape), (2, number), (8, name), (9, raw))
+    return _encode((1, array.shape), (2, number), (8, name), (9, raw))
 
 
-def model(case: Case) -> bytes:
+def to_model(case: Case) -> bytes:
     """Return the ModelProto of a case."""
     outputs = [f"y{i}" if case.operator == "Split" else "y" for i in range(case.output_count)]
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
@@ -32,25 +33,27 @@ def model(case: Case) -> bytes:
     attributes = {name: value for name, value in case.parameters.items() if value is not None and name not in indices}
     if case.version < 18:
         attributes.pop("num_outputs", None)
-    node = _fields(
+    node = _encode(
         (1, ("x", *names)), (2, outputs), (3, "cut"), (4, case.operator),
-        (5, [_attribute(name, value) for name, value in sorted(attributes.items())]),
+        (5, [_to_attribute(name, value) for name, value in sorted(attributes.items())]),
     )  # fmt: skip
     number = ELEMENTS[case.element].number
-    data = _value("x", number, [f"d{i}" if i in case.open_axes else size for i, size in enumerate(case.shape)])
-    late = [_value(name, ELEMENTS[case.index_type].number, value.shape) for name, value in indices.items()]
-    graph = _fields(
+    data = _to_value_info("x", number, [f"d{i}" if i in case.open_axes else size for i, size in enumerate(case.shape)])
+    index_inputs = [
+        _to_value_info(name, ELEMENTS[case.index_type].number, value.shape) for name, value in indices.items()
+    ]
+    graph = _encode(
         (1, node), (2, case.name),
-        (5, [] if case.has_inputs else [tensor(value, name) for name, value in indices.items()]),
-        (10, case.sentence), (11, [data, *(late if case.has_inputs else [])]),
-        (12, [_value(name, number, sizes) for name, sizes in zip(outputs, _output_sizes(case), strict=True)]),
+        (5, [] if case.has_inputs else [to_tensor(value, name) for name, value in indices.items()]),
+        (10, case.sentence), (11, [data, *(index_inputs if case.has_inputs else [])]),
+        (12, [_to_value_info(*output) for output in zip(outputs, repeat(number), _list_output_sizes(case))]),
     )  # fmt: skip
-    opset = _fields((1, ""), (2, _OPSETS.get((case.operator, case.version), case.version)))
-    return _fields((1, _IR_VERSION), (2, "sliceport"), (7, graph), (8, opset))
+    opset = _encode((1, ""), (2, _OPSETS.get((case.operator, case.version), case.version)))
+    return _encode((1, _IR_VERSION), (2, "sliceport"), (7, graph), (8, opset))
 
 
-def _output_sizes(case: Case) -> list[Sequence[int | str]]:
-    """Return the declared sizes of each output: symbols unless the model must have these."""
+def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
+    """Return the declared sizes of each output: symbols if they are open, or if an engine must find them itself."""
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * case.output_count
     shapes = [output.shape for output in case.outputs()]
@@ -59,32 +62,34 @@ def _output_sizes(case: Case) -> list[Sequence[int | str]]:
     return list(shapes)
 
 
-def _attribute(name: str, value: int | Sequence[int]) -> bytes:
-    if isinstance(value, int):
-        return _fields((1, name), (3, value), (20, _INT))
-    return _fields((1, name), (8, value), (20, _INTS))
+def _to_attribute(name: str, value: int | Sequence[int]) -> bytes:
+    """Return an AttributeProto."""
+    field, kind = (3, _INT) if isinstance(value, int) else (8, _INTS)
+    return _encode((1, name), (field, value), (20, kind))
 
 
-def _value(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
-    """Return a ValueInfoProto of a tensor."""
-    dims = [_fields((1, size)) if isinstance(size, int) else _fields((2, size)) for size in sizes]
-    return _fields((1, name), (2, _fields((1, _fields((1, number), (2, _fields((1, dims))))))))
+def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
+    """Return a ValueInfoProto of a tensor with an element type, and numbers or symbols as sizes."""
+    dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]
+    tensor_type = _encode((1, number), (2, _encode((1, dims))))
+    return _encode((1, name), (2, _encode((1, tensor_type))))
 
 
-def _fields(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]) -> bytes:
+def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]) -> bytes:
     """Return the fields of a message, each a number and one or several values."""
     message = b""
     for number, values in fields:
         for value in [values] if isinstance(values, int | str | bytes) else values:
-            if isinstance(value, int):
-                message += _varint(number << 3) + _varint(value)
-            else:
+            if isinstance(value, int):  # wire type 0
+                message += _encode_varint(number << 3) + _encode_varint(value)
+            else:  # wire type 2: the length goes before the bytes
                 encoded = value.encode() if isinstance(value, str) else value
-                message += _varint(number << 3 | 2) + _varint(len(encoded)) + encoded
+                message += _encode_varint(number << 3 | 2) + _encode_varint(len(encoded)) + encoded
     return message
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
+    """Return an integer in groups of 7 bits, the lowest first; a negative one as its two's complement of 64 bits."""
     value %= 2**64
     encoded = bytearray()
     while value > 127:

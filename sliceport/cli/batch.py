@@ -176,14 +176,14 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     from sliceport.batch.compare_runs import compare_runs
-    from sliceport.batch.run_folder import join, read_run
+    from sliceport.batch.run_folder import are_shards, join, read_run
     from sliceport.batch.store import open_store
     from sliceport.batch.summary import Summary
 
     read_pages(options)
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
-    if len(runs) == 2 and not _are_shards(runs):
+    if len(runs) == 2 and not are_shards(runs):
         before, after = runs
         comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
         if gap := before.describe_gap():
@@ -195,11 +195,6 @@ def _report(options: argparse.Namespace) -> int:
     summary = Summary.of(run.rows(), run.describe_gap())
     _emit(run, summary, None, options)
     return summary.exit_code
-
-
-def _are_shards(runs: list[Run]) -> bool:
-    shards = [run.header["shard"] for run in runs]
-    return None not in shards and len(set(shards)) == len(shards)
 
 
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:

@@ -175,7 +175,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 
 def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | None, memory: int | None) -> str:
     """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
-    if isinstance(error, MemoryError) or "bad_alloc" in error.stderr:  # std::bad_alloc, with which C++ libraries abort
+    if supervisor.is_out_of_memory(error):
         sentence = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
         return sentence if memory else describe_unforeseen(MemoryError())
     if isinstance(error, supervisor.ChildTimedOut) and timeout is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +11,7 @@ from sliceport import progress
 from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
 from sliceport.diffing.side import Side
-from sliceport.engines.engine import Value, WholeModel
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value, WholeModel
 
 _CHUNK_BYTES = 2**28
 """The size of all values that one run should return, which stay in memory together."""
@@ -72,7 +66,7 @@ class Case:
         return self.holder or self.culprit
 
     @property
-    def given(self) -> dict[str, Array]:
+    def values(self) -> dict[str, Array]:
         """All values that it reads."""
         return {**self.inputs, **self.constants}
 
@@ -104,28 +98,29 @@ class Case:
 
 
 def make_case(
-    graph: Graph, numbers: Collection[int], outputs: Sequence[str], given: Mapping[str, Array]
+    graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return a part of a model on given values; None if a value that it reads is missing."""
+    """Return the case of nodes of a model; None if `values` lacks one that they read."""
     reads = sorted(find_boundary(graph, numbers))
-    if not given.keys() >= set(reads):
+    if not values.keys() >= set(reads):
         return None
+    # Values that shapes decide stay constants, because engines infer shapes from them.
     static = find_static_values(graph)
-    inputs = {name: given[name] for name in reads if name not in static}
-    constants = {name: given[name] for name in reads if name in static}
+    inputs = {name: values[name] for name in reads if name not in static}
+    constants = {name: values[name] for name in reads if name in static}
     return Case(graph, tuple(sorted(numbers)), tuple(outputs), inputs, constants)
 
 
-def compute(graph: Graph, side: Side, given: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return values by name: the given ones as they are, others computed by a side from the given ones.
+def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
+    """Return values by name: known ones as they are, and others as a side computes them from known ones.
 
     Values that are not arrays are left out. The result is None if the run fails.
     """
-    missing = sorted(set(names) - given.keys())
-    values = {name: given[name] for name in names if name in given}
+    missing = sorted(set(names) - known.keys())
+    values = {name: known[name] for name in names if name in known}
     if not missing:
         return values
-    case = make_case(graph, find_ancestors(graph, missing, given), missing, given)
+    case = make_case(graph, find_ancestors(graph, missing, known), missing, known)
     computed = None if case is None else side.try_run(case.model, case.inputs)
     if computed is None or isinstance(computed, Failure):
         return None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
@@ -28,15 +28,10 @@ from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
-from sliceport.engines.engine import NamesCause
+from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
@@ -65,7 +60,8 @@ def diff(
         on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, the
             engine of the first one.
         against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
-            engine of the second one.
+            engine of the second one. By default onnxruntime's CPU provider without optimization for ONNX, and
+            `Model.evaluate` for OpenVINO, or for two models of one format the same as `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.
@@ -140,10 +136,10 @@ class _Comparison:
     names: Mapping[str, str]
     tolerances: Mapping[str, Tolerance | None]
 
-    def run(self, given: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
+    def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
         """Compare for one seed after the other, until the outputs differ."""
         for seed in seeds:
-            run = self._run_both(given, shapes, seed)
+            run = self._run_both(arrays, shapes, seed)
             report = self._compare(run, seed)
             if not report.is_equal:
                 return self._explain(report, run)
@@ -170,21 +166,21 @@ class _Comparison:
         note = f"no node is searched, as {self.good} does not compute the recorded outputs"
         return replace(report, notes=(note,))
 
-    def _run_both(self, given: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
+    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
         """Run both sides on the first inputs that the good side runs on, or else those of the first attempt.
 
         Raises:
             ModelError: No side runs its model.
         """
-        failed_runs = []
+        runs: list[_Run] = []
         for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
-            inputs, *more = (self.first.make_inputs(given, shapes, seed + i, attempt) for i in range(count))
+            inputs, *more = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
+            runs.append(_Run(inputs, expected, expected, more))
             if not isinstance(expected, Failure):
-                return _Run(inputs, self._run_second(inputs), expected, more)
-            failed_runs.append(_Run(inputs, expected, expected, more))
-        first = replace(failed_runs[0], actual=self._run_second(failed_runs[0].inputs))
+                return replace(runs[-1], actual=self._run_second(inputs))
+        first = replace(runs[0], actual=self._run_second(runs[0].inputs))
         if isinstance(first.actual, Failure) and isinstance(first.expected, Failure):
             raise ModelError(
                 f"neither engine runs the model: on {self.bad}, {first.actual.message}; on {self.good}, "
@@ -242,20 +238,16 @@ class _Comparison:
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Return the side whose outputs differ in a second run on the same inputs, if any."""
-        without_kept_runs = replace(
-            self, good=replace(self.good, kept_runs=None), bad=replace(self.bad, kept_runs=None)
-        )
+        bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
+        repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
-            (self.bad, run.actual, without_kept_runs._run_second(run.inputs)),
-            (self.good, run.expected, without_kept_runs._run_first(run.inputs)),
+            (self.bad, run.actual, repeats._run_second(run.inputs)),
+            (self.good, run.expected, repeats._run_first(run.inputs)),
         ):
-            if isinstance(result, Failure):
-                is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
-            else:
-                is_steady = not isinstance(repeated, Failure) and not any(
-                    output.kind for output in compare_outputs(repeated, result, {})
-                )
-            if not is_steady:
+            if isinstance(result, Failure) or isinstance(repeated, Failure):
+                if not (isinstance(result, Failure) and isinstance(repeated, Failure) and repeated.is_like(result)):
+                    return side
+            elif any(output.kind for output in compare_outputs(repeated, result, {})):
                 return side
         return None
 
@@ -272,7 +264,7 @@ class _Comparison:
             cases = ((failure, case, None, "") for failure, case in cases_of_one)
         for failure, case, expected, counterpart in cases:
             if case is not None:
-                part = _describe(case, bad, good, expected, counterpart, self._tolerance_for(failure.output))
+                part = _build_part(case, bad, good, expected, counterpart, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
             # A part that an earlier output has led to may explain this one, too.
@@ -300,10 +292,10 @@ class _Comparison:
                 yield failure, located.case, located.expected, counterpart
 
 
-def _describe(
+def _build_part(
     case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str, tolerance: Tolerance | None
 ) -> Part:
-    """Describe the case of a failure: the outputs of both sides, the cause and the known defects."""
+    """Return a case with the outputs of both sides, the comparison of these, the cause, and the known defects."""
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)

@@ -6,16 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from sliceport.engines.engine import Value
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value
 
 Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
 
@@ -165,7 +160,7 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return OutputDiff(name, "sequence", (len(actual),))
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
-    return _different(name, "structure", f"it is {_describe(actual)} for {_describe(expected)}")
+    return _different(name, "structure", f"it is {_name_kind(actual)} for {_name_kind(expected)}")
 
 
 def compare_outputs(
@@ -190,7 +185,7 @@ def _different(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
     return OutputDiff(name, status="different", kind=kind, detail=detail, **more)
 
 
-def _describe(value: Value) -> str:
+def _name_kind(value: Value) -> str:
     return "a tensor" if isinstance(value, np.ndarray) else "a sequence" if isinstance(value, tuple) else "nothing"
 
 

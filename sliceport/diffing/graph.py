@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from sliceport.defects.defect import Defect
 
-    Array = npt.NDArray[Any]
 
 Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 """Runs a model and returns its outputs."""
@@ -96,7 +93,8 @@ class ModelToRun(Protocol):
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: For the random arrays.
-            attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
+            attempt: From 0 to 3. Integers begin at 1 in attempt 1, are 0 or 1 in attempt 2, and 0 in attempt 3, because
+                divisors and indices have narrow ranges.
 
         Raises:
             UsageError: An array does not fit, or a shape is open.
@@ -230,7 +228,7 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values that nodes write, and that are outputs or that the other nodes of a path read."""
+    """Return the values of nodes that other nodes of a path read, or that are in `outputs`."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
@@ -254,6 +252,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether all of these nodes that an output is computed from only move elements."""
+    """Return whether the nodes of `numbers` that an output is computed from all only move elements."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import Dims, example_shapes, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 ATTEMPTS = 4
 _BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))
@@ -48,43 +44,43 @@ class DeclaredInput:
 
 def make_inputs(
     declared: Sequence[DeclaredInput],
-    given: Mapping[str, Array],
+    arrays: Mapping[str, Array],
     shapes: InputShapes,
     seed: int,
     attempt: int = 0,
     values: Collection[str] = (),
 ) -> dict[str, Array]:
-    """Return the given arrays, and random ones for the other inputs.
+    """Return the arrays of the caller, and random ones for the other inputs.
 
     Args:
         declared: The inputs.
-        given: Arrays that are used as they are.
+        arrays: Arrays that are used as they are.
         shapes: Sizes by input name, for inputs with open sizes.
         seed: For the random arrays.
         attempt: See `ModelToRun.make_inputs`.
         values: Names of other values that may be in `shapes`, where they have no effect.
 
     Raises:
-        UsageError: A given array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
+        UsageError: An array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
     """
     names = [model_input.name for model_input in declared]
     names_text = ", ".join(map(repr, names))
-    for name in given:
+    for name in arrays:
         if name not in names:
             raise UsageError(f"the model has no input {name!r} to give an array to; its inputs are {names_text}.")
     for name in shapes:
         if name not in names and name not in values:
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names_text}.")
-    for name in given.keys() & shapes.keys():
-        if tuple(shapes[name]) != given[name].shape:
-            shapes_text = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
+    for name in arrays.keys() & shapes.keys():
+        if tuple(shapes[name]) != arrays[name].shape:
+            shapes_text = f"shape {list(shapes[name])} and an array of shape {list(arrays[name].shape)}"
             raise UsageError(f"input {name!r} is given {shapes_text}.")
     random = np.random.default_rng(seed)
     end, start = _BOUNDS[attempt]
     inputs = {}
     for model_input in declared:
-        if model_input.name in given:
-            inputs[model_input.name] = _fit_given_array(model_input, given[model_input.name])
+        if model_input.name in arrays:
+            inputs[model_input.name] = _fit_given_array(model_input, arrays[model_input.name])
         elif model_input.dtype is None:
             raise UsageError(f"input {model_input.name!r} has no element type that NumPy has; give an array.")
         else:
@@ -149,10 +145,8 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= _BYTE:
         return True
-    if dtype.name.startswith("int"):
-        signed = raw.view(np.int8)
-        return bool(((signed >= -(2 ** (bits - 1))) & (signed < 2**bits)).all())
-    return bool((raw.view(np.uint8) < 2**bits).all())
+    signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
+    return bool(((signed >= least) & (signed < 2**bits)).all())
 
 
 def random_array(

@@ -7,22 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sliceport.diffing.case import Case, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
-from sliceport.diffing.graph import Body, Graph, GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.engines.engine import Value
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 10
+"""Different values that are tried. Later ones are mostly different because an earlier one is."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,7 @@ class Fingerprint:
         bound, tolerance = 0.0, narrow_tolerance_of(flat)
         if tolerance.absolute and flat.size:
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
+            # Two arrays that differ by noise have sums that differ as much as one element, whatever their size.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
@@ -131,13 +128,13 @@ class Pair:
             node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators
         ]
         self._are_names_kept = first.format != second.format or sum(has_same_operator) * 2 > len(has_same_operator)
-        self._inputs, expected, actual = self._run(runs)
+        self._inputs, expected, actual = self._run_both(runs)
         counts = self._match(expected, actual)
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
         self.note = f"of {value_count} values of the second model were matched: {counts_text or 'none'}"
 
-    def _run(self, runs: Iterable[Mapping[str, Array]]) -> tuple[Mapping[str, Array], Fingerprints, Fingerprints]:
+    def _run_both(self, runs: Iterable[Mapping[str, Array]]) -> tuple[Mapping[str, Array], Fingerprints, Fingerprints]:
         """Return the first inputs, and the fingerprints of the values of both models.
 
         If all values of the second model are matched by name, only the first inputs are run.
@@ -228,11 +225,11 @@ class Pair:
             needed |= find_boundary(self._first, candidate.first_nodes)
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
         for candidate in candidates:
-            located = self._test(candidate, arrays, tolerance)
+            located = self._locate(candidate, arrays, tolerance)
             if located is not None:
                 name = candidate.output
                 self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
-                return self._enter(located, tolerance)
+                return self._enter_body(located, tolerance)
         return None
 
     def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
@@ -254,11 +251,13 @@ class Pair:
             first_nodes = find_ancestors(self._first, [counterpart], set(matched.values()))
             yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
-    def _test(self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None) -> Located | None:
-        """Run a part on the arrays of the first model's values; return None if it computes the expected value."""
+    def _locate(
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None
+    ) -> Located | None:
+        """Run a part on values of the first model, and return it if it does not compute the expected value."""
         output, counterpart, nodes, first_nodes, inputs = candidate
-        given = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
-        case = make_case(self._second, nodes, [output], given)
+        values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
+        case = make_case(self._second, nodes, [output], values)
         counterpart_case = make_case(self._first, first_nodes, [counterpart], arrays)
         if not nodes or case is None or counterpart_case is None or counterpart not in arrays:
             return None
@@ -275,7 +274,7 @@ class Pair:
         (name,) = case.outputs
         return compare_values(name, actual.get(name), expected, tolerance or narrow_tolerance_of(expected)).failure
 
-    def _enter(self, located: Located, tolerance: Tolerance | None) -> Located:
+    def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Return the smallest differing part of the first run of a body that differs.
 
         If the part and its counterpart are not one node of control flow each, or no run of a body differs, return
@@ -285,14 +284,17 @@ class Pair:
         if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return located
         first_runs, second_runs = (
-            part.graph.bodies(part.numbers[0], part.given, side.run)
+            part.graph.bodies(part.numbers[0], part.values, side.run)
             for part, side in zip((counterpart, case), self._sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
             for first, second in zip(first_runs, second_runs, strict=False):
-                names = _match_body_names(first, second)
-                if names is None:
-                    return located
+                outputs = [
+                    side.run(body.graph.whole(), body.inputs)
+                    for body, side in zip((first, second), self._sides, strict=True)
+                ]
+                # Both bodies run on the same values. Formats and optimizers have names of their own.
+                names = _match_by_value(first.inputs, second.inputs) | _match_by_value(*outputs, has_faults=True)
                 inner = Pair(first.graph, second.graph, self._sides, names, [{**second.inputs, **first.inputs}])
                 inner_part = inner.find(second.graph.outputs, tolerance)
                 if inner_part is not None:
@@ -301,23 +303,33 @@ class Pair:
         return located
 
 
-def _match_body_names(first: Body, second: Body) -> dict[str, str] | None:
-    """Return the names in the first body of inputs and outputs of the second; None if it has more outputs.
+def _match_by_value(
+    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
+) -> dict[str, str]:
+    """Map values of the second model to values of the first: agreeing ones of the same name or else of another.
 
-    Inputs of other names are matched by content, because both bodies run on the same values. Inputs that the first body
-    lacks keep their names. Outputs of other names are matched by position.
+    Args:
+        first: Values of the first model.
+        second: Values of the second model.
+        has_faults: Whether values may be wrong, so that the others are matched by name, or else by type and shape.
     """
-    outputs, expected = second.graph.outputs, first.graph.outputs
-    has_same = set(outputs) <= set(expected)
-    if not has_same and len(outputs) > len(expected):
-        return None
-    # A body of OpenVINO may lack the condition, which is the first output of a Loop of ONNX.
-    names = dict(zip(outputs, outputs if has_same else expected[len(expected) - len(outputs) :], strict=True))
-    unmatched = {name: Fingerprint.of(array) for name, array in first.inputs.items() if name not in second.inputs}
-    for name, array in second.inputs.items():
-        equal = (other for other, print_ in unmatched.items() if print_.agrees(Fingerprint.of(array)))
-        names[name] = name if name in first.inputs else next(equal, name)
-        unmatched.pop(names[name], None)
+    expected, actual = (
+        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        for values in (first, second)
+    )
+    names: dict[str, str] = {}
+    for needs_value, needs_name in ((True, True), (True, False), (False, True), (False, False))[
+        : 4 if has_faults else 2
+    ]:
+        for name, print_ in actual.items():
+            others = (
+                other
+                for other, other_print in expected.items()
+                if other not in names.values() and (other == name or not needs_name)
+                if (print_.agrees(other_print) if needs_value else needs_name or print_.kind == other_print.kind)
+            )
+            if name not in names and (match := next(others, None)) is not None:
+                names[name] = match
     return names
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sliceport.diffing.case import Case, make_case
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import Graph, find_ancestors, find_frontier, find_neighbours
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 WAYS = 16
 """The number of parts that a round cuts the open range into."""

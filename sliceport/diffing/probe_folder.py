@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,11 @@ from sliceport.diffing.probe import Cut, Path, State
 from sliceport.diffing.setup import DEFAULT_AGAINST, open_graph, read_shapes
 from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import first_that_runs
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.sandbox.place import fill_folder
 from sliceport.wording import count_of, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 MARK = "probe.txt"
 _PROGRAMS = ("probe.py", "probe.mjs", "probe.cpp")
@@ -87,10 +83,10 @@ def probe(
     """Write a folder that finds the first node that a device elsewhere computes wrongly.
 
     Args:
-        model: A file's path or a model in memory; see `diff`.
+        model: See `diff`, as for `input_shapes`, `inputs`, `seed` and `open_sizes`.
         directory: The folder.
         against: The engine that computes the expected outputs.
-        input_shapes: See `diff`, as for `inputs`, `seed` and `open_sizes`.
+        input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
         seed: For the random inputs.
         open_sizes: The size of all axes that the model leaves open.
@@ -110,16 +106,9 @@ def probe(
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
     values, _ = first_that_runs(graph, good, shapes, arrays, seed)
-    state = State(
-        model=model_digest,
-        inputs=digest_run("inputs", graph.whole(), values),
-        shapes=shapes,
-        seed=seed,
-        reference=reference,
-        anonymise=anonymise,
-        high=len(Path(graph).numbers),
-        cuts={},
-    )
+    input_digest, high = digest_run("inputs", graph.whole(), values), len(Path(graph).numbers)
+    about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
+    state = State(model=model_digest, inputs=input_digest, high=high, cuts={}, **about)
     return Round(graph, good, values, state).write(directory, overwrite=overwrite)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,9 @@ from sliceport.diffing.probe_folder import Round
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.setup import open_graph
 from sliceport.diffing.side import Side, read_side
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.wording import count_of, shorten
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 _ENGINES = {
     "CPUExecutionProvider": "onnxruntime-cpu",
@@ -112,8 +108,7 @@ def read_results(
         raise UsageError("the results are damaged: they do not fit the model.")
     good = read_side(state.reference, graph.format, "the reference of the results")
     bad = Side(_Device(f"{runtime} {place}", f"{version} on {platform}"), {})
-    defect_engine = _ENGINES.get(place, bad.engine.name)
-    return _Results(Round(graph, good, values, state), path, bad, defect_engine, data["cuts"], tolerances).read()
+    return _Results(Round(graph, good, values, state), path, bad, data["cuts"], tolerances).read()
 
 
 def _load(name: str) -> dict[str, Any]:
@@ -139,7 +134,6 @@ class _Results:
         round: The round.
         path: The nodes.
         bad: The device.
-        defect_engine: The name of the device in the table of defects.
         data: The results of the cuts by name. Those that did not run are missing.
         tolerances: See `diff`.
     """
@@ -147,7 +141,6 @@ class _Results:
     round: Round
     path: Path
     bad: Side
-    defect_engine: str
     data: Mapping[str, Any]
     tolerances: Mapping[str, Tolerance | None]
 
@@ -245,7 +238,7 @@ class _Results:
         spread = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and verdicts[each] is None}
         case = replace(case, failure=failure, is_fusion=cut.kind == "around" and (cut.depth, cut.size) in spread)
         expected = good.try_run(case.model, case.inputs)
-        defects = tuple(graph.find_defects(case.model, self.defect_engine))
+        defects = tuple(graph.find_defects(case.model, _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")))
         outcome = self.outcomes[cut]
         compared = () if isinstance(outcome, Failure) else outcome
         part = Part(case, self.bad, good, case.model, failure, expected, compared, defects=defects)

@@ -48,12 +48,12 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         for number, part in enumerate(report.parts, 1):
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
-            _write(part, part_folder)
+            _write_part(part, part_folder)
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 
 
-def _write(part: Part, folder: Path) -> None:
+def _write_part(part: Part, folder: Path) -> None:
     """Write the smallest model with its data, a script that runs it, and the draft of a report."""
     expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
     loading = part.case.graph.write(part.model, part.case.inputs, expected, folder)
@@ -82,7 +82,7 @@ def _draft_issue(part: Part) -> str:
         *([f"The expected values are those of the model before: {part.counterpart}."] if part.counterpart else []),
     ]
     seen = [
-        *(_show(part.actual) if not is_of_run else []),
+        *(_list_elements(part.actual) if not is_of_run else []),
         f"{observed}.",
         *(f"{line[0].upper()}{line[1:]}." for line in (part.fusion, part.cause) if line),
         *(f"This looks like a known defect: {defect.id} ({defect.reason})." for defect in part.defects),
@@ -91,11 +91,11 @@ def _draft_issue(part: Part) -> str:
         f"{nodes}: {symptom} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
         f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}.",
-        {"Steps": steps, "Expected": _show(part.expected) or ["The model runs."], "Seen": seen},
+        {"Steps": steps, "Expected": _list_elements(part.expected) or ["The model runs."], "Seen": seen},
     )
 
 
-def _show(outputs: Mapping[str, Value] | Failure) -> list[str]:
+def _list_elements(outputs: Mapping[str, Value] | Failure) -> list[str]:
     """Return a line about the first elements of each output."""
     if isinstance(outputs, Failure):
         return []

@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
-
+from sliceport.engines.engine import Array
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
@@ -75,13 +69,13 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str]) -> list[str]:
-        """Return the outputs of the model that differ."""
+        """Return those of some outputs of the model that differ, or all of them if a run fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _find_named_node(self) -> bool:
-        """Find a case around a node that the failure of a run names, which saves the search for it."""
+        """Find a case around a node that the message of a failed run names, and return whether there is one."""
         if not self._failure.is_of_run:
             return False
         words = {word for pair in _WORDS.findall(self._failure.message) for word in pair}
@@ -89,33 +83,38 @@ class Search:
         return any(self._keep_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Find the first node with which the model up to there fails."""
+        """Find the shortest part from the start of the model that fails, and return whether there is one."""
         if self._failure.is_of_run and not self._test(self._path, self._inputs):  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
         _bisect(len(self._path), lambda size: self._test(self._path[:size], self._inputs))
         return self.best is not None
 
-    def _keep_neighbours(self, number: int, given: Mapping[str, Array]) -> bool:
-        """Find a case of a node with few nodes before it, whose only outputs are those of that node."""
+    def _keep_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
+        """Test a node alone, then with more nodes before it and only its own outputs; return whether one test fails.
+
+        Args:
+            number: The node.
+            known: Values that the inputs of a case are computed from.
+        """
         for steps in range(_MAX_STEPS + 1):
             numbers = find_neighbours(self._graph, number, steps)
-            boundary = compute(self._graph, self._good, given, find_boundary(self._graph, numbers))
+            boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
             if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
         return False
 
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can compute instead: all but the last ones, or many, then fewer."""
+        """Remove nodes whose values the good side can compute: all but few around the last, or half, then fewer."""
         assert self.best is not None
         if not self.best.failure.is_of_run:  # keep the nodes that the output needs
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if not self._keep_neighbours(last, self.best.given) and len(numbers) < len(self.best.numbers):
-                self._test(numbers, self.best.given, self.best.outputs)
+            if not self._keep_neighbours(last, self.best.values) and len(numbers) < len(self.best.numbers):
+                self._test(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:
-            self._keep_neighbours(self.best.numbers[-1], self.best.given)
+            self._keep_neighbours(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             start, count_before = 0, len(self.best.numbers)
@@ -125,7 +124,7 @@ class Search:
             size = size if len(self.best.numbers) < count_before else size // 2
 
     def _remove(self, removed: Sequence[int]) -> bool:
-        """Return whether the best case fails without some nodes; if so, remove them."""
+        """Remove nodes from the best case if it fails without them, and return whether it does."""
         best = self.best
         assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
@@ -133,10 +132,10 @@ class Search:
         # A run may fail at nodes that no output needs, but outputs can only differ if nodes that are left write them.
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
-        given = self._compute_boundary(best, remaining)
+        values = self._compute_boundary(best, remaining)
         # An engine may refuse a node only if the values around it are not outputs: no value becomes one without need.
         outputs = [name for name in best.outputs if name in written]
-        return given is not None and self._test(remaining, given, outputs or None)
+        return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self) -> None:
         """Reduce the best case to one node if the engine refuses that node alone, even if with another message."""
@@ -145,8 +144,8 @@ class Search:
         if len(best.numbers) == 1 or not best.failure.is_of_run:
             return
         for i in best.numbers:
-            given = self._compute_boundary(best, [i])
-            case = None if given is None else make_case(self._graph, [i], self._graph.nodes[i].writes, given)
+            values = self._compute_boundary(best, [i])
+            case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
             if case is not None and isinstance(failure, Failure):
                 nodes = ", ".join(map(str, best.nodes))
@@ -172,7 +171,7 @@ class Search:
         if len(best.numbers) != 1:
             return
         try:
-            for body in self._graph.bodies(best.numbers[0], best.given, self._good.run):
+            for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
                 written = {name for node in body.graph.nodes for name in node.writes}
                 outputs = [name for name in body.graph.outputs if name in written]
@@ -194,11 +193,11 @@ class Search:
         fixed = replace(self.best, has_fixed_shapes=True)
         self.best = fixed if self.fails(fixed) else self.best
 
-    def _test(self, numbers: Sequence[int], given: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
+    def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Return whether a part of the model fails like the model; if so, it becomes the best case."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
-        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, given)
+        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values)
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
@@ -234,7 +233,7 @@ class Search:
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, computed by the good side; None if that fails."""
-        return compute(self._graph, self._good, case.given, find_boundary(self._graph, numbers))
+        return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
 def search_each(
@@ -273,7 +272,7 @@ def search_each(
 
 
 def _bisect(size: int, fails: Callable[[int], bool]) -> int:
-    """Return the least size that fails, if all greater ones fail, too."""
+    """Return the least size that fails, if all greater ones fail, too; `size` if it does not fail itself."""
     if not size or not fails(size):
         return size
     least = 1

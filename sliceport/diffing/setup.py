@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sliceport.arguments import read_input_shapes
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
+from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
 from sliceport.open_shapes import choose_sizes
 from sliceport.wording import example_shapes, spell
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 """The engine that computes expected outputs by the format of the model."""
@@ -76,7 +72,13 @@ def open_graph(model: Any) -> Graph:
 def read_engines(
     first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
 ) -> tuple[Side, Side]:
-    """Return the engines `on` and `against`; see `diff` for their defaults."""
+    """Return the engines `on` and `against`.
+
+    By default, `against` is the one of `DEFAULT_AGAINST`, or the same as `on` for two models of one format.
+
+    Raises:
+        UsageError: An engine is unknown, does not run the format, or must be named, or both are the same.
+    """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
         engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"

@@ -6,20 +6,14 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.kept_runs import KeptRuns
-from sliceport.engines.engine import ModelEngine, Value, WholeModel
+from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.wording import shorten
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 Result = Mapping[str, Value] | Failure
 
@@ -123,7 +117,7 @@ class Side:
             if getattr(self.engine, "is_isolated", False):
                 return self.engine.run_model(model, inputs, self.options)
             outputs: dict[str, Value] = supervisor.call(
-                _run, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
+                _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
         except (MissingExtra, UsageError, supervisor.ChildLost):
             raise
@@ -141,8 +135,10 @@ class Side:
         return outputs
 
 
-def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-    """Run a model inside a child."""
+def _run_in_child(
+    name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+) -> dict[str, Value]:
+    """Run a model on the engine of this name. It is looked up in the child, because engines need not be picklable."""
     return model_engines()[name].run_model(model, inputs, options)
 
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import ModelToRun
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.engines.engine import Value
+from sliceport.engines.engine import Array, Value
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaredShapes, InputShapes
 from sliceport.open_shapes import choose_sizes
 from sliceport.progress import say
 from sliceport.wording import list_names
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 Result = TypeVar("Result")
 _SEEDS = 3
@@ -140,7 +135,7 @@ class Verifier:
         self,
         declared: DeclaredShapes,
         shapes: InputShapes,
-        given: Mapping[str, Array],
+        arrays: Mapping[str, Array],
         seed: int,
         *,
         tries_empty: bool = False,
@@ -149,8 +144,8 @@ class Verifier:
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
-            shapes: Sizes for inputs with open shapes, and of `given`; others get distinct primes, smaller ones, or 1.
-            given: Arrays that are used as they are.
+            shapes: Sizes for inputs with open shapes, and of `arrays`; others get distinct primes, smaller ones, or 1.
+            arrays: Arrays that are used as they are.
             seed: The first seed.
             tries_empty: Whether the last run has 0 for all open axes, on which engines differ.
 
@@ -161,29 +156,29 @@ class Verifier:
         all_shapes = _sizes_of_open_axes(declared, shapes)
         for first_shapes in all_shapes:
             with suppress(ModelError, UsageError):
-                first_run = self._run_before(first_shapes, given, seed)
+                first_run = self._run_before(first_shapes, arrays, seed)
                 break
         else:
             first_shapes = dict(shapes)
-            first_run = self._run_before(first_shapes, given, seed)
+            first_run = self._run_before(first_shapes, arrays, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append(_fill_open_axes(declared, shapes, 0))
         repeats += [(f" with shapes {others}", others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
-        for label, run_shapes, run_seed in repeats if declared.keys() - given.keys() else ():
+        for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
             try:
-                repeat = self._run_before(run_shapes, given, run_seed)
+                repeat = self._run_before(run_shapes, arrays, run_seed)
                 runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
             except (ModelError, UsageError):
                 self.notes.append(f"not compared{label}: the original model does not run on them")
         return runs
 
     def _run_before(
-        self, shapes: InputShapes, given: Mapping[str, Array], seed: int
+        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
     ) -> tuple[dict[str, Array], dict[str, Value]]:
         say(f"running the model before on {self.reference}")
-        return first_that_runs(self.before, self.reference, shapes, given, seed)
+        return first_that_runs(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
         """Compare the models on one run after the other, until they differ.
@@ -322,7 +317,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
 
 
 def first_that_runs(
-    model: ModelToRun, side: Side, shapes: InputShapes, given: Mapping[str, Array], seed: int
+    model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
@@ -334,7 +329,7 @@ def first_that_runs(
     """
     failures = []
     for attempt in range(ATTEMPTS):
-        inputs = model.make_inputs(given, shapes, seed, attempt)
+        inputs = model.make_inputs(arrays, shapes, seed, attempt)
         try:
             return inputs, compute(side, model, inputs)
         except RunFailed as failed:
@@ -342,20 +337,20 @@ def first_that_runs(
     raise ModelError(f"{side.engine.name} cannot run the model ({failures[0]}).")
 
 
-def _sizes_of_open_axes(declared: DeclaredShapes, given: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return shapes for the inputs: the given ones, and for open axes distinct primes, smaller ones, and 1 for all."""
-    ones = _fill_open_axes(declared, given, 1)
-    if ones.keys() == given.keys():
+def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
+    """Return up to three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1."""
+    ones = _fill_open_axes(declared, shapes, 1)
+    if ones.keys() == shapes.keys():
         return []
-    return [{**given, **choose_sizes(declared, given, *primes)} for primes in ((), _SMALL_PRIMES)] + [ones]
+    return [{**shapes, **choose_sizes(declared, shapes, *primes)} for primes in ((), _SMALL_PRIMES)] + [ones]
 
 
-def _fill_open_axes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, Sequence[int]]:
-    """Return the given shapes, and those of the other inputs with open axes; `size` is that of symbols without one."""
-    pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
+def _fill_open_axes(declared: DeclaredShapes, shapes: InputShapes, size: int) -> dict[str, Sequence[int]]:
+    """Return shapes with those of the other inputs with open axes; a symbol gets the size in `shapes`, or `size`."""
+    pairs = [pair for name, shape in shapes.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     sizes = {dim: number for dim, number in pairs if isinstance(dim, str)}
-    return dict(given) | {
+    return dict(shapes) | {
         name: [dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape]
         for name, shape in declared.items()
-        if name not in given and shape is not None and not all(isinstance(dim, int) for dim in shape)
+        if name not in shapes and shape is not None and not all(isinstance(dim, int) for dim in shape)
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 from sliceport.directml.program import LoweredNode
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sliceport.directml.operators import Operator
 
     Bytes = npt.NDArray[np.uint8]
-    Array = npt.NDArray[Any]
 
+Array: TypeAlias = "npt.NDArray[Any]"
 Value = Union["Array", tuple["Value", ...], None]
 """A value of a model: an array, a sequence, a map (its keys and its values), or None for an empty optional."""
 

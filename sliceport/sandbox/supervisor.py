@@ -41,6 +41,7 @@ __all__ = [
     "call_twice",
     "end_calls",
     "end_idle",
+    "is_out_of_memory",
 ]
 logger = logging.getLogger(__name__)
 
@@ -144,6 +145,12 @@ def call(
     if is_error:
         raise value
     return value
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error of a call means that there was not enough memory."""
+    # C++ libraries end the process by std::bad_alloc.
+    return isinstance(error, MemoryError) or (isinstance(error, ChildDied) and "bad_alloc" in error.stderr)
 
 
 def _can_fork() -> bool:

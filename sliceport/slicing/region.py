@@ -42,6 +42,7 @@ class Region:
         if 0 in self.output_shape or not all(self.ranges):
             if 0 not in self.output_shape:
                 raise InvalidSlice(f"ranges {self.ranges} select nothing, but the output shape is {self.output_shape}")
+            # Equal selections must be equal values, so a region that selects nothing has one spelling.
             object.__setattr__(self, "ranges", (range(0),) * len(self.input_shape))
             return
         for size, selected in zip(self.input_shape, self.ranges, strict=True):

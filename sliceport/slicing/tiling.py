@@ -34,9 +34,9 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
         if start in chain_length:
             chains_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
-    for keys in chains_ending_at.values():
-        keys.sort(key=itemgetter(0), reverse=True)
-        keys.reverse()  # `pop` takes the longest chain first, and of equally long ones the first
+    for chains in chains_ending_at.values():
+        chains.reverse()  # the sort keeps the order of equally long chains, and `pop` then takes the first of them
+        chains.sort(key=itemgetter(0))
     tilings = []
     while size and chains_ending_at[size]:
         reversed_chain: list[Key] = []

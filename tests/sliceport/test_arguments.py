@@ -21,7 +21,7 @@ from onnx_ops.verify.run import compare as onnx_compare
 from onnx_ops.verify.run_model import run_model
 from onnx_ops.verify.verify import verify_rewriting
 from ov_ext.compare import compare as openvino_compare
-from sliceport.arguments import read_input_shapes
+from sliceport.arguments import load_array, read_input_shapes
 
 Call = Callable[..., Any]
 
@@ -324,3 +324,15 @@ def test_checking_loads_neither_onnx_nor_numpy() -> None:
         "print([m for m in ('numpy', 'onnx', 'onnx_ir') if m in sys.modules])"
     )
     assert run_alone(code) == "[]"
+
+
+def array_file(shape: str) -> bytes:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", *map(array_file, ["(1", "(-1,)", "(10,)", f"({10**30},)"])])
+def test_damaged_file_of_an_array_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(sliceport.UsageError, match=r"^input file '.*x\.npy' cannot be read \(.+\)\.$"):
+        load_array(tmp_path / "x.npy")

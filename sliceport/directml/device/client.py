@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -27,47 +27,11 @@ from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
-_PIECE = 2**24
-"""Bytes of a file that are held in memory at a time."""
-WEIGHTS = "weights"
-"""Name of the external data file of a model that is sent with weights."""
-
+TIMEOUT = 120.0
+"""Default time limit per request in seconds."""
 _MAX_TRIES = 3
 _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
-
-
-@dataclass(frozen=True)
-class FileRange:
-    """Bytes of a file, which are read in pieces when they are sent."""
-
-    path: str
-    offset: int
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def read(self) -> Iterator[memoryview]:
-        """Yield the bytes.
-
-        Raises:
-            DeviceError: The file cannot be read, or is too short.
-        """
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self.offset)
-                for position in range(0, self.size, _PIECE):
-                    size = min(_PIECE, self.size - position)
-                    piece = file.read(size)
-                    if len(piece) < size:
-                        raise DeviceError(f"'{self.path}' ends before byte {self.offset + self.size}.")
-                    yield memoryview(piece)
-        except OSError as error:
-            raise DeviceError(f"'{self.path}' cannot be read ({error.strerror or error}).") from None
-
-
-_Parts = Sequence[memoryview | FileRange]
 
 
 class Device:
@@ -85,7 +49,7 @@ class Device:
     def __init__(
         self,
         command: Sequence[str],
-        timeout: float,
+        timeout: float = TIMEOUT,
         *,
         retries: bool = False,
         environment: Mapping[str, str] | None = None,
@@ -95,6 +59,7 @@ class Device:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._memory: int | None = None
+        self._socket: socket.socket | None = None
         self.retries = retries
         self.transient: list[str] = []
 
@@ -123,6 +88,9 @@ class Device:
         memory, self._memory = self._memory, None
         if memory is not None:
             os.close(memory)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
         if process is None:
             return
         if kill:
@@ -139,7 +107,7 @@ class Device:
             process.wait()
 
     def facts(self) -> dict[str, Any]:
-        """Return adapter, DirectML feature level, data types and onnxruntime's version."""
+        """Return the adapter, its shader model, DirectML's highest feature level and onnxruntime's version."""
         return self._ask({"do": "facts", "levels": list(FeatureLevel)})[0]
 
     def create_operator(self, operator: Operator) -> int:
@@ -200,7 +168,7 @@ class Device:
         outputs: Sequence[str],
         *,
         fallback: bool = False,
-        weights: Sequence[FileRange] = (),
+        data_files: Mapping[str, str] | None = None,
     ) -> list[npt.NDArray[Any]]:
         """Run a model on onnxruntime's DirectML provider, optimisation off.
 
@@ -209,14 +177,14 @@ class Device:
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
-            weights: The content of `WEIGHTS`, the one external data file of the model.
+            data_files: The paths of the external data files, by their locations as the model has them.
 
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: An input holds strings, or the weights cannot be read.
+            DeviceError: An input holds strings, or a data file cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=True, trace=False)[0]
+        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=True, trace=False)[0]
 
     def trace_onnx(
         self,
@@ -226,20 +194,20 @@ class Device:
         *,
         fallback: bool = True,
         fusion: bool = False,
-        weights: Sequence[FileRange] = (),
+        data_files: Mapping[str, str] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
         With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
-        return self._run_onnx(model, inputs, outputs, weights, fallback=fallback, fusion=fusion, trace=True)
+        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=fusion, trace=True)
 
     def _run_onnx(
         self,
         model: bytes,
         inputs: Mapping[str, npt.NDArray[Any]],
         outputs: Sequence[str],
-        weights: Sequence[FileRange],
+        data_files: Mapping[str, str],
         *,
         fallback: bool,
         fusion: bool,
@@ -251,7 +219,6 @@ class Device:
         request = {
             "do": "onnx",
             "model_size": len(model),
-            "weights_size": sum(map(len, weights)),
             "inputs": [
                 {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
@@ -260,7 +227,13 @@ class Device:
             "config": dict.fromkeys(disabled, "1"),
             "trace": trace,
         }
-        header, reply = self._ask(request, [model, *weights, *(data for *_, data in arrays.values())])
+        with ExitStack() as stack:
+            descriptors = [stack.enter_context(_open(path)).fileno() for path in data_files.values()]
+            sizes = [os.fstat(descriptor).st_size for descriptor in descriptors]
+            files = zip(data_files.items(), sizes, strict=True)
+            request["files"] = [{"name": name, "path": path, "size": size} for (name, path), size in files]
+            payload = [model, *(data for *_, data in arrays.values())]
+            header, reply = self._ask(request, payload, descriptors)
         position = header.get("profile_size", 0)
         nodes = read_profile(reply[:position]) if trace else []
         results = []
@@ -270,7 +243,9 @@ class Device:
             results.append(decode(output["element"], output["shape"], data))
         return results, nodes
 
-    def _ask(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange] = ()) -> tuple[dict[str, Any], bytes]:
+    def _ask(
+        self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[int] = ()
+    ) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
         A failure that occurs twice is final. A failure to create the device is independent of the request and transient
@@ -283,7 +258,7 @@ class Device:
         failures: list[str] = []
         while True:
             try:
-                answer = self._ask_once(request, payload)
+                answer = self._ask_once(request, payload, files)
             except (CallFailed, HostDied) as error:
                 is_device_creation = isinstance(error, CallFailed) and error.call in _DEVICE_CREATION
                 is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
@@ -295,9 +270,11 @@ class Device:
             self.transient += failures
             return answer
 
-    def _ask_once(self, request: dict[str, Any], payload: Sequence[Buffer | FileRange]) -> tuple[dict[str, Any], bytes]:
-        """Send a request and return its answer. A host program that gives none is ended."""
-        parts = [part if isinstance(part, FileRange) else memoryview(part).cast("B") for part in payload if len(part)]
+    def _ask_once(
+        self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[int]
+    ) -> tuple[dict[str, Any], bytes]:
+        """Send a request with descriptors of files, and return its answer. A host program that gives none is ended."""
+        parts = [memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()
@@ -307,6 +284,10 @@ class Device:
         # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
+            # The host program sees no paths outside of its root folder, so it gets open files.
+            if sys.platform != "win32" and self._socket is not None:
+                for file in files:
+                    socket.send_fds(self._socket, [b"f"], [file])
             header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)
         except TimeoutError:
             self._end_host(kill=True)
@@ -330,10 +311,13 @@ class Device:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly."""
-        pipe, environment = subprocess.PIPE, self._environment
+        pipe, environment, passed = subprocess.PIPE, self._environment, list[int]()
         if sys.platform == "linux":
             self._memory = os.memfd_create("sliceport")
-            environment = {**environment, "SLICEPORT_MEMORY": str(self._memory)}
+            self._socket, of_host = socket.socketpair()
+            passed = [self._memory, of_host.detach()]
+            names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
+            environment = environment | dict(zip(names, map(str, passed), strict=True))
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command,
@@ -342,21 +326,24 @@ class Device:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 env=environment,
-                pass_fds=() if self._memory is None else (self._memory,),
+                pass_fds=passed,
             )
         except OSError as error:
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
+        finally:
+            for descriptor in passed[1:]:
+                os.close(descriptor)
 
 
-def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str, Any], bytes]:
+def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
     """Send the parts of a frame, and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
     """
     assert process.stdin is not None
-    for part in _pieces(parts):
+    for part in parts:
         written = 0
         while written < len(part):
             written += process.stdin.write(part[written:])
@@ -364,22 +351,28 @@ def _exchange(process: subprocess.Popen[bytes], parts: _Parts) -> tuple[dict[str
     return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
-def _write(memory: int, parts: _Parts) -> None:
+def _write(memory: int, parts: Sequence[memoryview]) -> None:
     """Write a payload into the file that the host program shares."""
     if sys.platform == "win32":
         raise NotImplementedError
     position = 0
-    for part in _pieces(parts):
+    for part in parts:
         written = 0
         while written < len(part):  # one call writes at most 2 GiB
             written += os.pwrite(memory, part[written:], position + written)
         position += written
 
 
-def _pieces(parts: _Parts) -> Iterator[memoryview]:
-    """Yield the bytes of a payload."""
-    for part in parts:
-        yield from part.read() if isinstance(part, FileRange) else (part,)
+def _open(path: str) -> BinaryIO:
+    """Open a data file.
+
+    Raises:
+        DeviceError: The file cannot be read.
+    """
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DeviceError(f"'{path}' cannot be read ({error.strerror or error}).") from None
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:

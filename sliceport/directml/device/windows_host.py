@@ -23,7 +23,6 @@ import numpy as np
 from sliceport.directml.abi import relocate
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import dtype_of
-from sliceport.directml.device.client import WEIGHTS
 from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.windows import ADAPTER
@@ -76,7 +75,7 @@ class Host:
             "adapter": self._device.adapter,
             "shader_model": self._device.shader_model(),
             "feature_level": str(FeatureLevel(self._device.feature_level())),
-            "onnxruntime": _version_of_provider(),
+            "onnxruntime": _import_onnxruntime().__version__,
         }
         return facts, b""
 
@@ -92,16 +91,14 @@ class Host:
         return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
-        import onnxruntime as ort
-
-        _version_of_provider()
+        ort = _import_onnxruntime()
         options = _session_options(ort, request)
-        model_size = request["model_size"]
-        inputs_start = model_size + request["weights_size"]
-        weights = payload[model_size:inputs_start]
+        model_size, files = request["model_size"], request["files"]
         try:
-            if weights:
-                options.add_external_initializers_from_files_in_memory([WEIGHTS], [weights], [len(weights)])
+            names, sizes = [file["name"] for file in files], [file["size"] for file in files]
+            contents = [Path(file["path"]).read_bytes() for file in files]  # onnxruntime keeps no reference to them
+            if files:
+                options.add_external_initializers_from_files_in_memory(names, contents, sizes)
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
@@ -109,7 +106,7 @@ class Host:
                 raise CallFailed(
                     "CreateSession", _E_FAIL, f"the DirectML provider does not start on adapter {self._adapter}"
                 )
-            feeds, buffers = _make_feeds(ort, request["inputs"], payload[inputs_start:])
+            feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
             results = session.run_with_ort_values(request["outputs"], feeds)
             del buffers
         except CallFailed:
@@ -130,8 +127,8 @@ def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c
     return relocate(bytearray(payload[: image["size"]]), image["pointers"])
 
 
-def _version_of_provider() -> str:
-    """Return the version of the installed onnxruntime.
+def _import_onnxruntime() -> Any:
+    """Return the module of the installed onnxruntime.
 
     Raises:
         CallFailed: onnxruntime is not installed, or lacks the DirectML provider.
@@ -143,7 +140,7 @@ def _version_of_provider() -> str:
     if _PROVIDER not in ort.get_available_providers():
         reason = "the installed onnxruntime has no DirectML provider; run: pip install onnxruntime-directml"
         raise CallFailed("get_available_providers", _E_NOTIMPL, reason)
-    return str(ort.__version__)
+    return ort
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:

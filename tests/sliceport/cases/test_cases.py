@@ -35,7 +35,6 @@ NOT_OF_A_NODE = {
     "Region.size": "asked after a node is read",
     "Region.then": "composes regions, for passes",
     "Region.whole": "is not a node",
-    "Region.windows": "DirectML's windows",
     "Region.__post_init__": "checks the arguments of other packages; no node breaks an invariant",
     "SliceSpec.check": "asked by passes, and the same as `resolve`",
     "StridedSliceSpec.check": "asked for open sizes, and the same as `resolve`",

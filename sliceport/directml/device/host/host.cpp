@@ -9,9 +9,9 @@
 //   facts   levels                                        versions, adapter, the highest of these feature levels
 //   create  operator                                      CreateOperator alone
 //   run     operator, input, offset, outputs              create, compile, initialise, run
-//   onnx    model_size, weights_size, inputs, outputs,    a model on the DirectML provider; with trace, the payload
-//           config, trace                                 begins with onnxruntime's profile. The model refers to its
-//                                                         weights as an external data file `weights`
+//   onnx    model_size, files, inputs, outputs, config,   a model on the DirectML provider; with trace, the payload
+//           trace                                         begins with onnxruntime's profile. The client passes the
+//                                                         external data files through a socket (SLICEPORT_SOCKET)
 // An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
@@ -31,7 +31,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -321,6 +321,42 @@ struct Device {
     }
 };
 
+// ---- files ---------------------------------------------------------------------------------------------------------
+
+struct Unmap {
+    size_t size;
+    void operator()(char *memory) const { unix_function<int (UNIX *)(void *, size_t)>("munmap")(memory, size); }
+};
+
+// An external data file of a model. It is outside of the root folder, so the client passes it as an open file.
+struct MappedFile {
+    std::wstring name;
+    std::unique_ptr<char, Unmap> content;
+
+    explicit MappedFile(const json &file) : name(std::filesystem::u8path(file.at("name").get<std::string>()).wstring()) {
+        const size_t size = file.at("size");
+        char byte;
+        struct { void *data; size_t size; } piece{&byte, 1};                     // iovec of <sys/socket.h>
+        struct { size_t size; int level, type, descriptor, padding; } rights{};  // cmsghdr, with a descriptor as its data
+        struct {                                                                 // msghdr
+            void *name;
+            uint32_t name_size;
+            void *pieces;
+            size_t piece_count;
+            void *control;
+            size_t control_size;
+            int flags;
+        } message{nullptr, 0, &piece, 1, &rights, sizeof rights, 0};
+        auto receive = unix_function<int64_t (UNIX *)(int, void *, int)>("recvmsg");
+        if (receive(atoi(getenv("SLICEPORT_SOCKET")), &message, 0) != 1) throw Failure("recvmsg", E_FAIL);
+        auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
+        void *memory = map(nullptr, size, 1, 2, rights.descriptor, 0);  // PROT_READ, MAP_PRIVATE
+        unix_function<int (UNIX *)(int)>("close")(rights.descriptor);
+        if (memory == reinterpret_cast<void *>(-1)) throw Failure("mmap", E_OUTOFMEMORY);
+        content = {static_cast<char *>(memory), Unmap{size}};
+    }
+};
+
 // ---- onnxruntime ---------------------------------------------------------------------------------------------------
 
 struct DmlApi {  // the head of OrtDmlApi, whose own header wants more of the Windows SDK than mingw has
@@ -345,15 +381,14 @@ class Onnx {
         Ort::ThrowOnError(Ort::GetApi().GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)));
     }
 
-    std::pair<json, Bytes> run(Device &device, const json &request, unsigned char *payload) try {
-        const size_t model_size = request.at("model_size"), weights_size = request.at("weights_size");
+    std::pair<json, Bytes> run(Device &device, const json &request, unsigned char *payload, const std::vector<MappedFile> &files) try {
         const bool is_traced = request.at("trace");
-        Ort::Session session = create_session(device, request, payload, model_size, weights_size, is_traced);
+        Ort::Session session = create_session(device, request, payload, files, is_traced);
         const auto memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
         const std::vector<std::string> output_names = request.at("outputs");
         std::vector<std::string> input_names;
         std::vector<Ort::Value> inputs;
-        size_t position = model_size + weights_size;
+        size_t position = request.at("model_size");
         for (const json &input : request.at("inputs")) {
             const size_t size = input.at("size");
             const std::vector<int64_t> shape = input.at("shape");
@@ -385,7 +420,7 @@ class Onnx {
     }
 
   private:
-    Ort::Session create_session(Device &device, const json &request, unsigned char *payload, size_t model_size, size_t weights_size,
+    Ort::Session create_session(Device &device, const json &request, unsigned char *payload, const std::vector<MappedFile> &files,
                                 bool is_traced) try {
         Ort::SessionOptions options;
         options.DisableMemPattern().SetExecutionMode(ORT_SEQUENTIAL).SetGraphOptimizationLevel(ORT_DISABLE_ALL);
@@ -396,9 +431,16 @@ class Onnx {
             options.EnableProfiling((std::wstring(folder) + L"sliceport" + std::to_wstring(GetCurrentProcessId())).c_str());
         }
         Ort::ThrowOnError(dml->AppendByDevice(options, device.dml.Get(), device.queue.Get()));
-        if (weights_size)
-            options.AddExternalInitializersFromFilesInMemory({L"weights"}, {reinterpret_cast<char *>(payload) + model_size}, {weights_size});
-        return Ort::Session(env, payload, model_size, options);
+        std::vector<std::wstring> names;
+        std::vector<char *> contents;
+        std::vector<size_t> sizes;
+        for (const auto &file : files) {
+            names.push_back(file.name);
+            contents.push_back(file.content.get());
+            sizes.push_back(file.content.get_deleter().size);
+        }
+        if (!files.empty()) options.AddExternalInitializersFromFilesInMemory(names, contents, sizes);
+        return Ort::Session(env, payload, request.at("model_size").get<size_t>(), options);
     } catch (const Ort::Exception &e) {
         throw Failure("CreateSession", E_FAIL, e.what());
     }
@@ -468,6 +510,8 @@ int main() {
         try {
             const json request = json::parse(text);
             const std::string action = request.at("do");
+            std::vector<MappedFile> files;  // received before anything can fail, or the next request would get them
+            for (const json &file : request.value("files", json::array())) files.emplace_back(file);
             if (!device) device = std::make_unique<Device>();
             if (!onnx && (action == "facts" || action == "onnx")) onnx = std::make_unique<Onnx>();
             if (action == "facts") {
@@ -481,7 +525,7 @@ int main() {
                 const Compiled &compiled = device->compile_once(Desc(request["operator"], payload), key);
                 reply = device->run(compiled, payload + size, request.at("input"), request.at("offset"), request.at("outputs"));
             } else if (action == "onnx") {
-                std::tie(result, reply) = onnx->run(*device, request, payload);
+                std::tie(result, reply) = onnx->run(*device, request, payload, files);
             } else {
                 throw std::invalid_argument("request " + action + " is not known");
             }

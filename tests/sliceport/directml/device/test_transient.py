@@ -150,13 +150,13 @@ class Killer:
         self.requests = 0
         original = Device._ask_once
 
-        def ask(device: Device, request: dict[str, Any], payload: Any) -> tuple[dict[str, Any], bytes]:
+        def ask(device: Device, request: dict[str, Any], *rest: Any) -> tuple[dict[str, Any], bytes]:
             if request["do"] == "onnx":
                 self.requests += 1
                 if self.requests in numbers:
                     device.facts()
                     os.kill(host_of(device), signal.SIGKILL)
-            return original(device, request, payload)
+            return original(device, request, *rest)
 
         monkeypatch.setattr(Device, "_ask_once", ask)
 

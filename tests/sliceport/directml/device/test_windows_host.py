@@ -15,7 +15,7 @@ import pytest
 from onnx_models import parse
 
 from sliceport.directml.device import client, protocol, windows_host
-from sliceport.directml.device.client import WEIGHTS, Device, FileRange
+from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.install import _EXAMPLE
 from sliceport.directml.device.profile import NodeRun, read_profile
@@ -91,7 +91,7 @@ def test_lost_device_is_replaced() -> None:
 def onnx_request() -> tuple[dict[str, Any], bytes]:
     data = parse("(float[2] x) => (float[2] y) { y = Neg (x) }").SerializeToString()
     inputs = [{"name": "x", "shape": [2], "element": 1, "size": 8}]
-    request = {"do": "onnx", "model_size": len(data), "weights_size": 0, "inputs": inputs, "outputs": ["y"]}
+    request = {"do": "onnx", "model_size": len(data), "files": [], "inputs": inputs, "outputs": ["y"]}
     return request | {"config": {}, "trace": False}, data + bytes(8)
 
 
@@ -106,20 +106,20 @@ windows_host.main()
 """The host program, with onnxruntime's CPU provider in the place of that for DirectML."""
 
 
-def test_weights_are_read_from_the_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_weights_are_read_from_their_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     weights = np.arange(2**18, dtype=np.float32)
-    (tmp_path / "w.bin").write_bytes(bytes(8) + weights.tobytes())
+    path = tmp_path / "other.bin"
+    path.write_bytes(bytes(8) + weights.tobytes())
     model = parse("(float[n] x) => (float[n] y) { [sum] y = Add (x, w) }")
     weight = onnx.TensorProto(name="w", data_type=1, dims=weights.shape, data_location=onnx.TensorProto.EXTERNAL)
-    for key, value in (("location", WEIGHTS), ("offset", 0), ("length", weights.nbytes)):
+    for key, value in (("location", "data/w.bin"), ("offset", 8), ("length", weights.nbytes)):
         weight.external_data.add(key=key, value=str(value))
     model.graph.initializer.append(weight)
     x = np.linspace(1, 2, weights.size, dtype=np.float32)
-    half = weights.nbytes // 2
-    parts = [FileRange(str(tmp_path / "w.bin"), 8 + start, half) for start in (0, half)]
-    monkeypatch.setattr(client, "sys", SimpleNamespace(platform="win32"))  # elsewhere they are in shared memory
+    monkeypatch.setattr(client, "sys", SimpleNamespace(platform="win32"))  # payloads are in the pipe, as on Windows
     with Device([sys.executable, "-c", CPU_HOST, "folder"], 60) as device:
-        (y,), nodes = device.trace_onnx(model.SerializeToString(), {"x": x}, ["y"], weights=parts)
+        files = {"data/w.bin": str(path)}
+        (y,), nodes = device.trace_onnx(model.SerializeToString(), {"x": x}, ["y"], data_files=files)
     assert np.array_equal(y, x + weights)
     assert nodes == [NodeRun("sum", "Add", "CPUExecutionProvider")]
 
@@ -147,3 +147,10 @@ def test_profile_names_the_provider_of_each_node() -> None:
     on_cpu = event("crop_kernel_time", op_name="Slice", provider="CPUExecutionProvider")
     events = [event("model_run", "Session"), event("crop_fence_before", op_name="Slice"), on_cpu]
     assert read_profile(json.dumps(events).encode()) == [NodeRun("crop", "Slice", "CPUExecutionProvider")]
+
+
+def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    header, _ = ask(host_with(FakeDevice()), *onnx_request())
+    assert header["error"]["call"] == "import onnxruntime"
+    assert header["error"]["message"].endswith("; run: pip install onnxruntime-directml")
