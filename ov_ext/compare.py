@@ -8,7 +8,7 @@ from typing import Any
 
 import openvino as ov
 
-from ov_ext import engines as ours
+from ov_ext.engines import EVALUATE, OURS
 from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
 from ov_ext.openvino_lock import with_openvino_lock
@@ -28,7 +28,7 @@ from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
 
 REFERENCE = OPENVINO
-DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, "ov_ext", "dml-emulator")
+DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, OURS.name, "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**26
@@ -92,7 +92,7 @@ def _compare_node(
     """Yield the comparison of each engine on one node, or one refusal or error for all."""
     node = lowered.resolved
     if isinstance(node.spec, SplitSpec):
-        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # ov_ext has no Split.
+        engines = [engine for engine in engines if engine.name != OURS.name]  # ov_ext has no Split.
     if node.element not in ELEMENT_BITS:
         yield Comparison(lowered, "", "refused", f"{node.label}: elements of type {node.element} are not compared.")
         return
@@ -112,7 +112,7 @@ def _compare_node(
             outputs = one_node.run(REFERENCE, data)
     if outputs is None:
         reference, outputs = _SPECIFICATION, one_node.select(data)
-        engines = [ours.EVALUATE, *engines]
+        engines = [EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
     for cut, output in zip(node.cuts, outputs, strict=True):
         values[cut.output] = TensorBytes(output, cut.region.output_shape)

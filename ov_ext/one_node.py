@@ -27,7 +27,6 @@ from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
 
 Bytes = npt.NDArray[np.uint8]
-OURS = "ov_ext"
 
 
 class OneNode:
@@ -151,5 +150,5 @@ def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
 _RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
     OPENVINO: OneNode._run_model_evaluate,
     OPENVINO_CPU: OneNode._run_cpu_plugin,
-    OURS: partial(OneNode._run_model_evaluate, is_custom=True),
+    "ov_ext": partial(OneNode._run_model_evaluate, is_custom=True),
 }

@@ -19,7 +19,7 @@ NOTE = (
 )
 """A note in IR files with our operators, for readers without them. OpenVINO does not write notes of nodes."""
 _NOTE_KEY = "sliceport"
-OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
+CUSTOM = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
 
 
 def kind_of(node: ov.Node) -> tuple[str, str]:
@@ -54,7 +54,7 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         The number of replaced nodes.
     """
-    count = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in OURS else None)
+    count = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in CUSTOM else None)
     note_operators(model)
     return count
 
@@ -83,7 +83,9 @@ def name_unnamed_nodes(model: ov.Model) -> None:
 
 
 def _has_custom_ops(model: ov.Model) -> bool:
-    return any(kind_of(node) in OURS or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops())
+    return any(
+        kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops()
+    )
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:

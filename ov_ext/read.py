@@ -22,6 +22,7 @@ SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _MAX_SIZE = 2**31 - 1
+"""The greatest size to choose for an open dimension whose bounds allow smaller ones."""
 _NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
 _ONNX_NAMES = {
     "f32": "FLOAT",
@@ -71,7 +72,10 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
 
 
 def name_of(value: ov.Output) -> str:
-    """Return the first tensor name of a value in sorted order, or else its node's name, and the output's number."""
+    """Return the first tensor name of a value in sorted order, or else its node's name.
+
+    The number of the output follows the node's name if the node has several outputs.
+    """
     names = value.get_names()
     if names:
         return str(min(names))
@@ -128,16 +132,16 @@ def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    bounds = bounds_of(dim)
-    if bounds.is_exact:
-        return bounds.low
-    return None if bounds == (0, INT64_MAX) else range(bounds.low, min(bounds.high, _MAX_SIZE) + 1)
+    low, high = bounds_of(dim)
+    if low == high:
+        return low
+    return None if (low, high) == (0, INT64_MAX) else range(low, max(low, min(high, _MAX_SIZE)) + 1)
 
 
 def _shapes_hint(model: ov.Model) -> str:
     """Return the end of a message with an example of sizes for the inputs that lack them; empty if none does."""
     shapes = {
-        name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
+        name: None if dims is None else [max(dim.start, 1) if isinstance(dim, range) else dim for dim in dims]
         for name, dims in input_dims(model).items()
         if dims is None or not all(isinstance(dim, int) for dim in dims)
     }

@@ -104,10 +104,10 @@ class _Primes:
     def take(self, first: int, allowed: range | None = None) -> int:
         """Return the next free prime from `first` on.
 
-        If `allowed` ends below `first`, start at the least allowed number. If no free prime is allowed, return the
-        largest allowed number.
+        If `first` is not allowed, start at the least allowed number. If no free prime is allowed, return the largest
+        allowed number.
         """
-        if allowed and first > allowed[-1]:
+        if allowed and first not in allowed:
             first = allowed[0]
         for number in count(first):
             if allowed and number > allowed[-1]:

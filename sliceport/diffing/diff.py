@@ -60,7 +60,8 @@ def diff(
         on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, the
             engine of the first one.
         against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
-            engine of the second one.
+            engine of the second one. By default onnxruntime's CPU provider without optimization for ONNX, and
+            `Model.evaluate` for OpenVINO, or for two models of one format the same as `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.

@@ -82,7 +82,6 @@ class ModelToRun(Protocol):
 
     def whole(self) -> WholeModel:
         """Return the whole model."""
-        ...
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
@@ -93,12 +92,12 @@ class ModelToRun(Protocol):
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: For the random arrays.
-            attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
+            attempt: From 0 to 3. Integers begin at 1 in attempt 1, are 0 or 1 in attempt 2, and 0 in attempt 3, because
+                divisors and indices have narrow ranges.
 
         Raises:
             UsageError: An array does not fit, or a shape is open.
         """
-        ...
 
 
 class Graph(ModelToRun, Protocol):
@@ -130,7 +129,6 @@ class Graph(ModelToRun, Protocol):
             constants: Further such values, which become constants.
             has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
         """
-        ...
 
     def read_value(self, place: FilePath, name: str) -> Array:
         """Read a recorded input or output.
@@ -142,7 +140,6 @@ class Graph(ModelToRun, Protocol):
         Raises:
             UsageError: The file cannot be read.
         """
-        ...
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
@@ -152,11 +149,9 @@ class Graph(ModelToRun, Protocol):
             values: The values that the node reads.
             run: Runs a model on the good side, which computes what the next iteration reads.
         """
-        ...
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
         """Return the known defects of an engine in a model that was cut from this one."""
-        ...
 
     def write(
         self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath
@@ -166,14 +161,12 @@ class Graph(ModelToRun, Protocol):
         Returns:
             Lines of Python that set `path`, `inputs` and `expected` from the files in the current folder.
         """
-        ...
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
         """Write models that were cut from this one for a probe, and return the names of their files.
 
         Files of weights end in `.bin`. Models share them if the format can.
         """
-        ...
 
     def anonymised(self, mode: str, seed: int, /) -> Graph:
         """Return the same graph with other names.
@@ -185,7 +178,6 @@ class Graph(ModelToRun, Protocol):
         Raises:
             UsageError: Models of this format cannot be anonymised.
         """
-        ...
 
 
 @runtime_checkable
@@ -198,7 +190,6 @@ class Diffable(Protocol):
         Raises:
             ModelError: The model cannot be read.
         """
-        ...
 
 
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
@@ -227,7 +218,7 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values that nodes write, and that are outputs or that the other nodes of a path read."""
+    """Return the values of nodes that other nodes of a path read, or that are in `outputs`."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
@@ -251,6 +242,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether all of these nodes that an output is computed from only move elements."""
+    """Return whether the nodes of `numbers` that an output is computed from all only move elements."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

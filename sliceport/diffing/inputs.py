@@ -145,10 +145,8 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= _BYTE:
         return True
-    if dtype.name.startswith("int"):
-        signed = raw.view(np.int8)
-        return bool(((signed >= -(2 ** (bits - 1))) & (signed < 2**bits)).all())
-    return bool((raw.view(np.uint8) < 2**bits).all())
+    signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
+    return bool(((signed >= least) & (signed < 2**bits)).all())
 
 
 def random_array(

@@ -69,13 +69,13 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str]) -> list[str]:
-        """Return the outputs of the model that differ."""
+        """Return those of some outputs of the model that differ, or all of them if a run fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _find_named_node(self) -> bool:
-        """Find a case around a node that the failure of a run names, which saves the search for it."""
+        """Find a case around a node that the message of a failed run names, and return whether there is one."""
         if not self._failure.is_of_run:
             return False
         words = {word for pair in _WORDS.findall(self._failure.message) for word in pair}
@@ -83,7 +83,7 @@ class Search:
         return any(self._keep_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Find the first node with which the model up to there fails."""
+        """Find the shortest part from the start of the model that fails, and return whether there is one."""
         if self._failure.is_of_run and not self._test(self._path, self._inputs):  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
@@ -91,7 +91,12 @@ class Search:
         return self.best is not None
 
     def _keep_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
-        """Find a case of a node with few nodes before it, whose only outputs are those of that node."""
+        """Test a node alone, then with more nodes before it and only its own outputs; return whether one test fails.
+
+        Args:
+            number: The node.
+            known: Values that the inputs of a case are computed from.
+        """
         for steps in range(_MAX_STEPS + 1):
             numbers = find_neighbours(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
@@ -100,7 +105,7 @@ class Search:
         return False
 
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can compute instead: all but the last ones, or many, then fewer."""
+        """Remove nodes whose values the good side can compute: all but few around the last, or half, then fewer."""
         assert self.best is not None
         if not self.best.failure.is_of_run:  # keep the nodes that the output needs
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
@@ -119,7 +124,7 @@ class Search:
             size = size if len(self.best.numbers) < count_before else size // 2
 
     def _remove(self, removed: Sequence[int]) -> bool:
-        """Return whether the best case fails without some nodes; if so, remove them."""
+        """Remove nodes from the best case if it fails without them, and return whether it does."""
         best = self.best
         assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
@@ -267,7 +272,7 @@ def search_each(
 
 
 def _bisect(size: int, fails: Callable[[int], bool]) -> int:
-    """Return the least size that fails, if all greater ones fail, too."""
+    """Return the least size that fails, if all greater ones fail, too; `size` if it does not fail itself."""
     if not size or not fails(size):
         return size
     least = 1

@@ -72,7 +72,13 @@ def open_graph(model: Any) -> Graph:
 def read_engines(
     first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
 ) -> tuple[Side, Side]:
-    """Return the engines `on` and `against`; see `diff` for their defaults."""
+    """Return the engines `on` and `against`.
+
+    By default, `against` is the one of `DEFAULT_AGAINST`, or the same as `on` for two models of one format.
+
+    Raises:
+        UsageError: An engine is unknown, does not run the format, or must be named, or both are the same.
+    """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
         engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"

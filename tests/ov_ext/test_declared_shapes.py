@@ -66,6 +66,18 @@ def test_names_and_shapes_are_those_of_openvino(file: Path) -> None:
     assert sliceport.lower(file, input_shapes=chosen).summary["total"] == 0
 
 
+def test_sizes_are_within_bounds_beyond_32_bits(tmp_path: Path) -> None:
+    least = 3 * 10**9
+    data = parameter(ov.PartialShape([ov.Dimension(least, least + 9)]), "x")
+    node = opset13.slice(data, *(opset13.constant(np.array([i])) for i in (0, 2, 1)))
+    ov.save_model(ov.Model([node], [data], "model"), tmp_path / "m.xml")
+    assert FORMAT.declared_shapes(tmp_path / "m.xml") == {"x": [range(least, least + 1)]}
+    assert choose_shapes(tmp_path / "m.xml") == {"x": (least,)}
+    (lowered,) = sliceport.lower(tmp_path / "m.xml").nodes
+    assert lowered.reason is not None
+    assert f"input_shapes={{'x': ({least},)}} (an example)" in lowered.reason.message
+
+
 def test_inputs_of_bodies_are_not_inputs_of_the_model(tmp_path: Path) -> None:
     ov.save_model(if_model([-1], lambda inner, _: opset13.relu(inner)), tmp_path / "m.xml")
     text = (tmp_path / "m.xml").read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -29,16 +28,15 @@ ENVIRONMENT = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).p
 def check_by_action(models: str, options: str, folder: Path) -> tuple[int, Any]:
     """Run the step of the action that checks models, and return its exit code and the SARIF file."""
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    (step,) = (step for step in action["runs"]["steps"] if "env" in step)
+    (step,) = (step for step in action["runs"]["steps"] if " check " in step.get("run", ""))
     inputs = {name: value.get("default", "") for name, value in action["inputs"].items()}
     inputs |= {"models": models, "options": options}
-    values = {
-        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: inputs[match[1]], text)
-        for name, text in step["env"].items()
-    }
+    contexts = {f"inputs.{name}": value for name, value in inputs.items()}
+    contexts["steps.python.outputs.python-path"] = sys.executable
+    values = {name: contexts[text.removeprefix("${{ ").removesuffix(" }}")] for name, text in step["env"].items()}
     # GitHub runs a step with `shell: bash` in this way.
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    run = subprocess.run(command, cwd=folder, env={**ENVIRONMENT, **values}, check=False)
+    run = subprocess.run(command, cwd=folder, env={**os.environ, **values}, check=False)
     return run.returncode, json.loads((folder / inputs["sarif"]).read_text(encoding="utf-8"))
 
 
