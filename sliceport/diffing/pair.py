@@ -263,6 +263,7 @@ class Pair:
         )
 
     def _failure_of(self, case: Case, expected: Array, tolerance: Tolerance | None) -> Failure | None:
+        """Return the failure of a case with one output, or None if it computes the expected value."""
         actual = self._sides[1].try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
             return actual
