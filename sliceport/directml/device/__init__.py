@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sliceport.directml.device.client import Device
+from sliceport.directml.device.client import TIMEOUT, Device
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.device.install import host_command
 from sliceport.directml.device.profile import NodeRun
@@ -20,8 +20,6 @@ from sliceport.directml.device.profile import NodeRun
 __all__ = [
     "CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "open",
 ]  # fmt: skip
-
-TIMEOUT = 120.0
 
 
 def open(  # noqa: A001 - `device.open()` is what one says

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,6 +27,8 @@ from sliceport.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
+TIMEOUT = 120.0
+"""Default time limit per request in seconds."""
 _MAX_TRIES = 3
 _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
@@ -48,7 +49,7 @@ class Device:
     def __init__(
         self,
         command: Sequence[str],
-        timeout: float,
+        timeout: float = TIMEOUT,
         *,
         retries: bool = False,
         environment: Mapping[str, str] | None = None,
@@ -106,7 +107,7 @@ class Device:
             process.wait()
 
     def facts(self) -> dict[str, Any]:
-        """Return adapter, DirectML feature level, data types and onnxruntime's version."""
+        """Return the adapter, its shader model, DirectML's highest feature level and onnxruntime's version."""
         return self._ask({"do": "facts", "levels": list(FeatureLevel)})[0]
 
     def create_operator(self, operator: Operator) -> int:
@@ -167,7 +168,7 @@ class Device:
         outputs: Sequence[str],
         *,
         fallback: bool = False,
-        data_files: Mapping[str, str] = MappingProxyType({}),
+        data_files: Mapping[str, str] | None = None,
     ) -> list[npt.NDArray[Any]]:
         """Run a model on onnxruntime's DirectML provider, optimisation off.
 
@@ -183,7 +184,7 @@ class Device:
             HostDied: The host program ended or did not answer in time.
             DeviceError: An input holds strings, or a data file cannot be read.
         """
-        return self._run_onnx(model, inputs, outputs, data_files, fallback=fallback, fusion=True, trace=False)[0]
+        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=True, trace=False)[0]
 
     def trace_onnx(
         self,
@@ -193,13 +194,13 @@ class Device:
         *,
         fallback: bool = True,
         fusion: bool = False,
-        data_files: Mapping[str, str] = MappingProxyType({}),
+        data_files: Mapping[str, str] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
         With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
-        return self._run_onnx(model, inputs, outputs, data_files, fallback=fallback, fusion=fusion, trace=True)
+        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=fusion, trace=True)
 
     def _run_onnx(
         self,
@@ -283,7 +284,8 @@ class Device:
         # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
-            if self._socket is not None:  # the host program sees no paths outside of its root folder
+            # The host program sees no paths outside of its root folder, so it gets open files.
+            if sys.platform != "win32" and self._socket is not None:
                 for file in files:
                     socket.send_fds(self._socket, [b"f"], [file])
             header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)

@@ -25,7 +25,6 @@ from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
 
 _PREFIX = "directml"
-_TIMEOUT = 120.0
 _4_BY_4, _2_BY_2 = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
 _EXAMPLE = Slice1(_4_BY_4, _2_BY_2, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
 """Example 2 of DML_SLICE1_OPERATOR_DESC's page."""
@@ -130,7 +129,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
     host = backend()
     host.build(scratch, say)
     say("testing it")
-    with Device(host.command(scratch), _TIMEOUT) as opened:
+    with Device(host.command(scratch)) as opened:
         if not passes_self_test(opened):
             raise DeviceError("what was installed computes wrong values in the self-test, so it is removed.")
 

@@ -78,7 +78,7 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return int(_call(_create_operator, library_folder, operator))
+    return _call(_create_operator, library_folder, operator)
 
 
 def title(library_folder: Path) -> str:

@@ -75,7 +75,7 @@ class Host:
             "adapter": self._device.adapter,
             "shader_model": self._device.shader_model(),
             "feature_level": str(FeatureLevel(self._device.feature_level())),
-            "onnxruntime": _version_of_provider(),
+            "onnxruntime": _import_onnxruntime().__version__,
         }
         return facts, b""
 
@@ -91,9 +91,7 @@ class Host:
         return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
-        import onnxruntime as ort
-
-        _version_of_provider()
+        ort = _import_onnxruntime()
         options = _session_options(ort, request)
         model_size, files = request["model_size"], request["files"]
         try:
@@ -129,8 +127,8 @@ def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c
     return relocate(bytearray(payload[: image["size"]]), image["pointers"])
 
 
-def _version_of_provider() -> str:
-    """Return the version of the installed onnxruntime.
+def _import_onnxruntime() -> Any:
+    """Return the module of the installed onnxruntime.
 
     Raises:
         CallFailed: onnxruntime is not installed, or lacks the DirectML provider.
@@ -142,7 +140,7 @@ def _version_of_provider() -> str:
     if _PROVIDER not in ort.get_available_providers():
         reason = "the installed onnxruntime has no DirectML provider; run: pip install onnxruntime-directml"
         raise CallFailed("get_available_providers", _E_NOTIMPL, reason)
-    return str(ort.__version__)
+    return ort
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from processes import SMALL_HEAPS, assert_gone, children, host_of, resident
 
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, install, protocol
-from sliceport.directml.device.client import Device
+from sliceport.directml.device.client import TIMEOUT, Device
 from sliceport.directml.operators import ElementWiseIdentity, Slice1
 from sliceport.directml.tensor import BufferTensor, DataType
 
@@ -80,7 +80,7 @@ def test_a_host_that_hangs_is_ended_when_its_time_is_up(opened: Device) -> None:
     with pytest.raises(HostDied, match="did not answer within|took nothing in"):
         works(opened)
     assert_gone(pids)
-    opened._timeout = device.TIMEOUT
+    opened._timeout = TIMEOUT
     works(opened)
 
 

@@ -147,3 +147,10 @@ def test_profile_names_the_provider_of_each_node() -> None:
     on_cpu = event("crop_kernel_time", op_name="Slice", provider="CPUExecutionProvider")
     events = [event("model_run", "Session"), event("crop_fence_before", op_name="Slice"), on_cpu]
     assert read_profile(json.dumps(events).encode()) == [NodeRun("crop", "Slice", "CPUExecutionProvider")]
+
+
+def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    header, _ = ask(host_with(FakeDevice()), *onnx_request())
+    assert header["error"]["call"] == "import onnxruntime"
+    assert header["error"]["message"].endswith("; run: pip install onnxruntime-directml")
