@@ -246,9 +246,6 @@ class NamesNodes(Protocol):
         ...
 
 
-_METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")
-
-
 @cache
 def formats() -> dict[str, Format]:
     """Return the installed formats by name.
@@ -261,7 +258,8 @@ def formats() -> dict[str, Format]:
 
 def describe_misfit(format_: object) -> str:
     """Return the end of a sentence that says why an object is not a format, or an empty string."""
-    missing = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
+    members = [name for name in (*Format.__annotations__, *vars(Format)) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(format_, name)]
     return f"is not a format: it lacks {', '.join(missing)}" if missing else ""
 
 

@@ -353,7 +353,7 @@ def _drop_large_data(facts: Facts) -> Facts:
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return the node with references replaced by attributes of the call, or dropped if the call leaves them out."""
+    """Return the node with references replaced by attributes of the call, or dropped if it has none of their type."""
     if not any(attribute.ref_attr_name for attribute in node.attribute):
         return node
     resolved = onnx.NodeProto()
@@ -361,7 +361,7 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
     del resolved.attribute[:]
     for attribute in node.attribute:
         value = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-        if value is not None:
+        if value is not None and value.type == attribute.type:
             copied = resolved.attribute.add()
             copied.CopyFrom(value)
             copied.name = attribute.name

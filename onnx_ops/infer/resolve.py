@@ -213,9 +213,10 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
             if not has_known_parameters(node):
                 unresolved.append(node)
             continue  # the error of a known node is reported when it is read
+        dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):
-            model.set_shape(output, region.output_shape)
-            model.copy_type(output, node.inputs[0])
+            element = dtype.value if dtype is not None and output.dtype is None else 0
+            model.set_type(output, element, region.output_shape)
     return unresolved
 
 

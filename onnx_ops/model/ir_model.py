@@ -58,9 +58,6 @@ class IrModel:
     def set_shape(self, value: ir.Value, dims: Dims) -> None:
         value.shape = ir.Shape(dims)
 
-    def copy_type(self, value: ir.Value, source: ir.Value) -> None:
-        value.type = value.type or source.type
-
     def set_type(self, value: ir.Value, element: int, dims: Dims | None) -> None:
         if dims is not None:
             value.shape = ir.Shape(dims)

@@ -71,7 +71,7 @@ _INPUT_COUNTS = {
     "Einsum": (1, _UNLIMITED),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the most inputs of standard operators over all versions; other operators have one."""
+"""The least and the most inputs, over all versions, of the operators that `is_operator` looks for; others have one."""
 
 
 def is_slicing(node: OperatorView) -> bool:

@@ -269,10 +269,6 @@ class ProtoModel:
     def set_shape(self, value: Value, dims: Dims) -> None:
         value.set_tensor(value.element, _to_shape(dims))
 
-    def copy_type(self, value: Value, source: Value) -> None:
-        if value.element is None:
-            value.set_tensor(source.element, value.shape)
-
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
         element_type = element if element and element in BITS else value.element
         value.set_tensor(element_type, value.shape if dims is None else _to_shape(dims))

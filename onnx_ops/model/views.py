@@ -149,10 +149,6 @@ class ModelView(Protocol):
         """Set the sizes of a value."""
         ...
 
-    def copy_type(self, value: Any, source: Any) -> None:
-        """Give a value without a type the type of `source`."""
-        ...
-
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
         """Give a value an inferred element type and inferred sizes; 0 and None keep those that it has."""
         ...

@@ -8,6 +8,7 @@ from math import prod
 
 import onnx_ir as ir
 
+from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import is_operator, node_name, read_ints
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
@@ -71,7 +72,8 @@ class MoveSlicesUpPass(NodePass):
         entries = read_slice(node, opset, whole)
         kept = cut_shape(entries, whole)
         cuts, new_shape = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole, kept)
-        if sum(prod(cut_shape(cut, shapes[index])) for index, cut in cuts.items()) >= prod(whole):
+        bits = sum(self._count_bits(above.inputs[index], cut_shape(cut, shapes[index])) for index, cut in cuts.items())
+        if bits >= self._count_bits(value, whole):
             raise Skip("moving it would not reduce the bytes that are written")
         new_nodes: list[ir.Node] = []
         slices: list[ir.Node] = []
@@ -91,6 +93,11 @@ class MoveSlicesUpPass(NodePass):
         annotate_nodes(new_nodes[-1:], [above])
         self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slices)
         self.report_change(node, f"a Slice before {above.op_type}")
+
+    def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
+        """Return the bits of an array of this shape and the type of a value; a byte an element if it is not known."""
+        dtype = None if value is None else self.value_info.dtype(value)
+        return prod(shape) * (8 if dtype is None else BITS[dtype])
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
         """Return the shape of a value; the shape () for an absent input."""

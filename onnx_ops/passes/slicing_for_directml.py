@@ -21,8 +21,8 @@ class SliceForDirectMLPass(NodePass):
     """Give a Slice that onnxruntime-directml 1.24.4 refuses bounds that it accepts and that select the same.
 
     1. There are steps and no axes: the axes are written out.
-    2. A step is negative and its start is below the axis (below -2^31, or the size of the axis is known): the start
-       becomes 0.
+    2. A step is negative and its start is below the axis (at or below -2^31, or the size of the axis is known): the
+       start becomes 0.
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
     4. Nothing is selected of a known shape: the Slice becomes a constant.
 

@@ -178,7 +178,10 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    earlier = {row["model"]: _EarlierRow.of(row, masks[0]) for row in rows_a}
+    earlier = {}
+    for row in rows_a:
+        problems = tuple(map(_key_of, _list_problems(row)))
+        earlier[row["model"]] = _EarlierRow(intern(row["verdict"]), problems, _digest_parts(row, masks[0]))
     for row in rows_b:
         before = earlier.pop(row["model"], None)
         if before is None:
@@ -200,12 +203,6 @@ class _EarlierRow:
     verdict: str
     problems: tuple[Key, ...]
     digests: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, row: Row, mask: _Mask) -> _EarlierRow:
-        return cls(
-            intern(row["verdict"]), tuple(_key_of(finding) for finding in _list_problems(row)), _digest_parts(row, mask)
-        )
 
 
 def _compare_row(comparison: RunComparison, before: _EarlierRow, row: Row, digests: tuple[bytes, ...]) -> None:

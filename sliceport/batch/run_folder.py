@@ -57,14 +57,7 @@ class Journal:
 
     def add(self, done: Done) -> None:
         """Add a model."""
-        line: dict[str, Any] = {
-            "model": done.model,
-            "key": done.key,
-            "verdict": done.verdict,
-            "seconds": done.seconds,
-            "cached": done.cached,
-        }
-        self._add(line if done.row is None else line | {"row": done.row})
+        self._add({name: value for name, value in vars(done).items() if value is not None})
         if time.monotonic() - self._written > _INTERVAL:
             self.store_lines()
 

@@ -20,7 +20,6 @@ from sliceport.defects.entries import read_value
 from sliceport.slicing import INT64_MAX, INT64_MIN
 
 _ATTRIBUTES = ("shape", "element", "index_type", "open_axes")
-_ONE_READING = "A random node, read by the rules of its operator."
 
 
 def read_catalogue() -> list[Case]:
@@ -38,17 +37,15 @@ def read_catalogue() -> list[Case]:
 def draw_cases(count: int, seed: int) -> Iterator[Case]:
     """Yield random cases of the newest versions, the same for the same seed."""
     chance = random.Random(seed)  # noqa: S311 - test data
-    rule = {"id": "random", "sentence": _ONE_READING}
+    rule = {"id": "random", "sentence": "A random node, read by the rules of its operator."}
     numbers: Counter[str] = Counter()
     for _ in range(count):
         shape = [chance.choice((1, 2, 3, 5)) for _ in range(chance.randint(1, 4))]
         steps = [chance.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
-        starts = [
-            chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1))
-            for n, step in zip(shape, steps, strict=True)
-        ]
-        ends = [chance.choice((chance.randint(-n - 2, n + 2), INT64_MAX if step > 0 else INT64_MIN))
-                for n, step in zip(shape, steps, strict=True)]  # fmt: skip
+        axes = list(zip(shape, steps, strict=True))
+        starts = [chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in axes]
+        limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
+        ends = [chance.choice((chance.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]
         form = chance.choice(("Slice-13", "Slice-8", "StridedSlice-1", "Split-18")) + chance.choice(("", " inputs"))
         row: dict[str, Any] = {"shape": shape}
         if form.startswith("Split"):
@@ -59,9 +56,9 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
             masks = {name: [chance.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
             row |= {"begin": starts, "end": ends, "strides": steps, **masks}
         else:
-            axes = chance.sample(range(len(shape)), len(shape))
-            row |= {"starts": [starts[i] for i in axes], "ends": [ends[i] for i in axes], "axes": axes,
-                    "steps": [steps[i] for i in axes]}  # fmt: skip
+            order = chance.sample(range(len(shape)), len(shape))
+            entries = {"starts": starts, "ends": ends, "axes": range(len(shape)), "steps": steps}
+            row |= {name: [values[i] for i in order] for name, values in entries.items()}
         yield _make_case(rule, row, form, numbers)
 
 

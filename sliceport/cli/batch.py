@@ -30,14 +30,12 @@ def add(commands: Commands) -> None:
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     _set_help(batch)
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
-    groups: dict[str, Commands] = {}
     for command in map(load, NAMES):
-        group, _, name = command.name.rpartition(" ")
-        if group and group not in groups:
+        owner, (group, _, name) = members, command.name.rpartition(" ")
+        if group:  # `directml`, which has one command on models
             parent = members.add_parser(group, help=command.help)
             _set_help(parent)
-            groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-        owner: Commands = groups.get(group, members)
+            owner = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
         _add_options(owner.add_parser(name, help=command.help), command)
     _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
 

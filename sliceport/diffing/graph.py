@@ -82,7 +82,6 @@ class ModelToRun(Protocol):
 
     def whole(self) -> WholeModel:
         """Return the whole model."""
-        ...
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
@@ -99,7 +98,6 @@ class ModelToRun(Protocol):
         Raises:
             UsageError: An array does not fit, or a shape is open.
         """
-        ...
 
 
 class Graph(ModelToRun, Protocol):
@@ -131,7 +129,6 @@ class Graph(ModelToRun, Protocol):
             constants: Further such values, which become constants.
             has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
         """
-        ...
 
     def read_value(self, place: FilePath, name: str) -> Array:
         """Read a recorded input or output.
@@ -143,7 +140,6 @@ class Graph(ModelToRun, Protocol):
         Raises:
             UsageError: The file cannot be read.
         """
-        ...
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
@@ -153,11 +149,9 @@ class Graph(ModelToRun, Protocol):
             values: The values that the node reads.
             run: Runs a model on the good side, which computes what the next iteration reads.
         """
-        ...
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
         """Return the known defects of an engine in a model that was cut from this one."""
-        ...
 
     def write(
         self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath
@@ -167,14 +161,12 @@ class Graph(ModelToRun, Protocol):
         Returns:
             Lines of Python that set `path`, `inputs` and `expected` from the files in the current folder.
         """
-        ...
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
         """Write models that were cut from this one for a probe, and return the names of their files.
 
         Files of weights end in `.bin`. Models share them if the format can.
         """
-        ...
 
     def anonymised(self, mode: str, seed: int, /) -> Graph:
         """Return the same graph with other names.
@@ -186,7 +178,6 @@ class Graph(ModelToRun, Protocol):
         Raises:
             UsageError: Models of this format cannot be anonymised.
         """
-        ...
 
 
 @runtime_checkable
@@ -199,7 +190,6 @@ class Diffable(Protocol):
         Raises:
             ModelError: The model cannot be read.
         """
-        ...
 
 
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -115,7 +115,7 @@ class Pair:
         second: Graph,
         sides: tuple[Side, Side],
         names: Mapping[str, str],
-        runs: Iterable[Mapping[str, Array]],
+        runs: Sequence[Mapping[str, Array]],
     ) -> None:
         self._first, self._second, self._sides, self._names = first, second, sides, names
         # Each maps names in the second model to names in the first. `_close` holds the equal values, too.
@@ -128,52 +128,47 @@ class Pair:
             node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators
         ]
         self._are_names_kept = first.format != second.format or sum(has_same_operator) * 2 > len(has_same_operator)
-        self._inputs, expected, actual = self._run_both(runs)
+        self._inputs = runs[0]
+        expected, actual = self._run_both(runs)
         counts = self._match(expected, actual)
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
         self.note = f"of {value_count} values of the second model were matched: {counts_text or 'none'}"
 
-    def _run_both(self, runs: Iterable[Mapping[str, Array]]) -> tuple[Mapping[str, Array], Fingerprints, Fingerprints]:
-        """Return the first inputs, and the fingerprints of the values of both models.
+    def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
+        """Return the fingerprints of the values of both models.
 
         If all values of the second model are matched by name, only the first inputs are run.
         """
-        all_inputs: list[Mapping[str, Array]] = []
-        runs_prints: list[list[dict[str, Fingerprint]]] = []
+        all_prints: list[list[dict[str, Fingerprint]]] = []
         for inputs in runs:
             renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
-            model_prints = [
+            prints = [
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
             ]
-            if not runs_prints or [prints.keys() for prints in model_prints] == [
-                prints.keys() for prints in runs_prints[0]
-            ]:
-                all_inputs.append(inputs)  # otherwise a model does not run on these inputs
-                runs_prints.append(model_prints)
-            expected, actual = model_prints
-            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
+            if not all_prints or list(map(set, prints)) == list(map(set, all_prints[0])):
+                all_prints.append(prints)  # otherwise a model does not run on these inputs
+            if self._are_names_kept and prints[0].keys() >= {self._names.get(name, name) for name in prints[1]}:
                 break  # further runs are only compared to match values by their fingerprints
-        expected_prints, got_prints = (
-            {name: tuple(run[i][name] for run in runs_prints) for name in runs_prints[0][i]} for i in range(2)
+        expected, actual = (
+            {name: tuple(prints[i][name] for prints in all_prints) for name in all_prints[0][i]} for i in range(2)
         )
-        return all_inputs[0], expected_prints, got_prints
+        return expected, actual
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
         """Match each value of the second model with one of the first; count how."""
         names_by_kind: dict[Any, list[str]] = {}
-        for name, fingerprints in expected.items():
-            names_by_kind.setdefault(fingerprints[0].kind, []).append(name)
+        for name, prints in expected.items():
+            names_by_kind.setdefault(prints[0].kind, []).append(name)
         counts: Counter[str] = Counter()
         for name in dict.fromkeys((*actual, *(name for node in self._second.nodes for name in node.writes))):
             namesake = self._names.get(name, name)
             candidates = [namesake] if namesake in expected else []
             if name in actual and not (candidates and self._are_names_kept):
                 candidates += names_by_kind.get(actual[name][0].kind, ())
-            match = next(
-                (other for other in candidates if name in actual and _agree(expected[other], actual[name])), None
-            )
+            agreeing = (each for each in candidates if all(map(Fingerprint.agrees, expected[each], actual[name])))
+            match = next(agreeing, None) if name in actual else None
             if match is not None:
                 self._close[name] = match
                 if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
@@ -268,6 +263,7 @@ class Pair:
         )
 
     def _failure_of(self, case: Case, expected: Array, tolerance: Tolerance | None) -> Failure | None:
+        """Return the failure of a case with one output, or None if it computes the expected value."""
         actual = self._sides[1].try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
             return actual
@@ -306,7 +302,7 @@ class Pair:
 def _match_by_value(
     first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
 ) -> dict[str, str]:
-    """Map values of the second model to values of the first: agreeing ones of the same name or else of another.
+    """Map values of the second model to values of the first that agree, preferably of the same name.
 
     Args:
         first: Values of the first model.
@@ -317,18 +313,18 @@ def _match_by_value(
         {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
         for values in (first, second)
     )
+    tests: list[Callable[[str, str], bool]] = [
+        lambda name, other: name == other and actual[name].agrees(expected[other]),
+        lambda name, other: actual[name].agrees(expected[other]),
+    ]
+    if has_faults:
+        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
     names: dict[str, str] = {}
-    for needs_value, needs_name in ((True, True), (True, False), (False, True), (False, False))[
-        : 4 if has_faults else 2
-    ]:
-        for name, print_ in actual.items():
-            others = (
-                other
-                for other, other_print in expected.items()
-                if other not in names.values() and (other == name or not needs_name)
-                if (print_.agrees(other_print) if needs_value else needs_name or print_.kind == other_print.kind)
-            )
-            if name not in names and (match := next(others, None)) is not None:
+    for is_match in tests:
+        for name in [name for name in actual if name not in names]:
+            others = (other for other in expected if other not in names.values() and is_match(name, other))
+            match = next(others, None)
+            if match is not None:
                 names[name] = match
     return names
 
@@ -340,7 +336,3 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
         for name in node.reads:
             readers.setdefault(name, []).append(node.op_type)
     return {name: [""] * (name in graph.outputs) + operators for name, operators in readers.items()}
-
-
-def _agree(prints: tuple[Fingerprint, ...], other_prints: tuple[Fingerprint, ...]) -> bool:
-    return all(print_.agrees(other) for print_, other in zip(prints, other_prints, strict=True))

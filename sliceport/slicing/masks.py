@@ -111,7 +111,3 @@ class Masks:
                 aligned.append(Entry("shrink" if masks.shrink_axis[i] else "slice", i, axis))
                 axis += 1
         return aligned + [Entry("keep", -1, trailing) for trailing in range(axis, rank)]
-
-
-NO_MASKS = Masks()
-"""No bit is set: every entry slices an axis."""

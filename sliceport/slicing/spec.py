@@ -6,13 +6,13 @@ Messages raised here do not name the operator and node; the caller prepends thes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, compose, resolve_axis
-from sliceport.slicing.masks import NO_MASKS, Entry, Masks
+from sliceport.slicing.masks import Entry, Masks
 from sliceport.slicing.region import Region
 
 
@@ -299,13 +299,13 @@ class StridedSliceSpec:
         begin: First index per entry.
         end: First index not selected, per entry.
         strides: Step per entry; None for all 1.
-        masks: The five masks, aligned with `begin`.
+        masks: The five masks, aligned with `begin`; by default every entry slices an axis.
     """
 
     begin: tuple[int, ...]
     end: tuple[int, ...]
     strides: tuple[int, ...] | None = None
-    masks: Masks = NO_MASKS
+    masks: Masks = field(default_factory=Masks)
 
     def check(self, sizes: Sequence[int | None]) -> None:
         """Check the rules for data whose sizes may be partly unknown.

@@ -321,6 +321,11 @@ STAYS: Cases[str | None] = Cases(
             "axis 0 matches no input axis of Reshape",
         ),
         "up rounded": ("up", "a = Exp(x[4]); y = Slice(a, [1], [3], [0], [1])", None),
+        "up fewer elements of more bytes": (
+            "up",
+            "y = Slice(Greater(x[6], z[6]), [0], [2], [0])",
+            "moving it would not reduce the bytes that are written",
+        ),
         "up not fewer bytes": (
             "up",
             "a = Add(x[4], [1.0, 2.0, 3.0, 4.0]); y = Slice(a, [0], [3], [0], [1])",

@@ -174,6 +174,7 @@ def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
         helper.make_node("ConstantOfShape", ["k"], ["z"], value=3),
         helper.make_node("Flatten", ["x"], ["z"], axis=1.5),
         helper.make_node("Hardmax", ["x"], ["z"], axis=1.5),
+        helper.make_node("MeanVarianceNormalization", ["x"], ["z"], axes="text"),
     ],
     ids=lambda node: f"{node.op_type} {len(node.input)} {len(node.attribute)}",
 )
