@@ -256,12 +256,16 @@ def _build_strided_slice(
 def _index_list(
     view: BuiltInNode, index: int, entries: Sequence[Entry | None], preselected: Collection[Entry]
 ) -> ov.Output:
-    """Return the elements of an index input for some entries, with 1 for those that are ignored."""
-    constants = [1 if e is None else 0 if e in preselected else _constant_index(view, index, e) for e in entries]
-    is_unchanged = [-1 if e is None or e in preselected else e.position for e in entries] == list(
-        range(view.count or 0)
-    )
-    if None in constants and is_unchanged:
+    """Return the elements of an index input for some entries: 1 if the entry is None, and 0 if it is preselected."""
+    constants: list[int | None] = []
+    for entry in entries:
+        if entry is None or entry in preselected:
+            constants.append(1 if entry is None else 0)
+        else:
+            constants.append(_constant_index(view, index, entry))
+    positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
+    # The input itself serves if these are all of its elements in their order.
+    if None in constants and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements: list[int | ov.Output] = []
     for entry, value in zip(entries, constants, strict=True):

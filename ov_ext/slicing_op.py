@@ -283,7 +283,7 @@ class SlicingOp(ov.Op):
             self._pass_values(indices)
 
     def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Set the bounds and symbols of the output's elements from those of the data."""
+        """Set the bounds and symbols of the output's elements, if those of the data and the indices are known."""
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
         if bounds is None or None in elements:

@@ -186,10 +186,12 @@ def _different(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
 
 
 def _name_kind(value: Value) -> str:
+    """Name the kind of a value in a message."""
     return "a tensor" if isinstance(value, np.ndarray) else "a sequence" if isinstance(value, tuple) else "nothing"
 
 
 def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
+    """Compare tensors by type, shape, NaN, infinity and finite elements, in this order."""
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:
         return _different(name, "type", f"its type is {actual.dtype} for {expected.dtype}", **attributes)

@@ -91,6 +91,7 @@ def make_inputs(
 
 
 def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
+    """Return the shape of an input from the caller or as declared, or raise a UsageError if it is open."""
     dims = shapes.get(model_input.name, model_input.dims)
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
     if dims is None or len(sizes) < len(dims):

@@ -223,6 +223,7 @@ class _Results:
         return reading._replace(next_round=replace(self.round, state=next_state))
 
     def _end(self, report: DiffReport, *notes: str) -> Reading:
+        """Return the report with notes, and no next round."""
         if self.missing:
             notes = (*notes, f"{count_of(self.missing, 'model')} of this probe did not run")
         return Reading(replace(report, notes=notes), None)
@@ -248,6 +249,7 @@ class _Results:
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
 
     def _is_whole(self, cut: Cut) -> bool:
+        """Whether a cut is the whole model, which only the first round runs."""
         state = self.round.state
         return state.round == 1 and cut.kind == "prefix" and cut.size == state.high
 

@@ -65,6 +65,7 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 
 }  // namespace
 
+/// Returns all indices: fixed ones, and the elements of the tensors of inputs.
 SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const {
     Indices indices;
     indices.count = m_fixed ? m_fixed->count : inputs.size() - 1;
@@ -89,6 +90,7 @@ void SlicingOp::validate_and_infer_types() {
     }
 }
 
+/// Sets the type and the shape of the output.
 void SlicingOp::infer() {
     check_count(index_count() + 1);
     // Inputs are the data and the lists that are not fixed.
@@ -161,6 +163,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     const auto& data = inputs[0];
     Region selected;
     try {
+        // If all indices are fixed, they are not copied.
         selected = region(data.get_shape(), m_fixed && inputs.size() == 1 ? *m_fixed : read_indices(inputs));
         check_element(data.get_element_type());
     } catch (const InvalidSlice& error) {
@@ -196,6 +199,7 @@ bool SlicingOp::evaluate_upper(ov::TensorVector& outputs) const {
     return evaluate_bound(outputs, false);
 }
 
+/// Computes the output from the lower or the upper bounds of the inputs, if there are any. Indices must be exact.
 bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
     ov::TensorVector inputs;
     for (size_t i = 0; i < get_input_size(); ++i) {
@@ -228,6 +232,7 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     }
 }
 
+/// Returns the bounds of all indices, fixed ones and inputs.
 SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
     IndicesBounds bounds;
     bounds.count = index_count();

@@ -24,7 +24,8 @@ std::optional<int64_t> list_length(const ov::PartialShape& shape);
 /// Returns the bounds of each element of a list of integers, or nothing if they are not known.
 std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source);
 
-/// Returns the least and the greatest value of each element of a short list of integers, as OpenVINO evaluates them.
+/// Returns the least and the greatest value of each element of a short list of integers, as OpenVINO evaluates them, or
+/// nothing if they are not known.
 std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output<ov::Node>& source);
 
 /// Returns the bounds of a size.
