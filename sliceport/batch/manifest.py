@@ -114,7 +114,7 @@ def _locate(manifest: str, name: str) -> str:
 
 
 def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for URLs, or for absolute paths if it starts in the folder of the manifest."""
+    """Compile a pattern to match URLs or absolute paths. A relative pattern starts in the folder of the manifest."""
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))

@@ -105,7 +105,9 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Return disjoint runs in order, together with the runs that fill the gaps between them.
+    """Return disjoint runs, which are in order, with further runs in the gaps, so that they cover `range(size)`.
+
+    Empty runs are left out.
 
     >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
