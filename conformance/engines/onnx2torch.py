@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from conformance.engines import Inputs, Run
@@ -12,7 +14,11 @@ REQUIREMENTS = ["onnx2torch==1.5.15", "torch==2.13.0", "numpy==2.4.6"]
 
 def open_engine() -> Run:
     """Load the engine."""
-    import numpy as np
+    # onnx2torch uses torchvision only for RoiAlign and NonMaxSuppression, and its wheel does not load beside the torch
+    # that is compiled for CPUs only.
+    sys.modules["torchvision"] = ModuleType("torchvision")
+    sys.modules["torchvision.ops"] = ModuleType("torchvision.ops")
+    sys.modules["torchvision.ops"].roi_align = None  # type: ignore[attr-defined]
     import onnx2torch
     import torch
 
@@ -21,7 +27,7 @@ def open_engine() -> Run:
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         module = onnx2torch.convert(str(model)).eval()
         with torch.no_grad():
-            results = module(*[torch.from_numpy(np.array(value)) for value in inputs.values()])
+            results = module(*[torch.from_numpy(value) for value in inputs.values()])
         return [result.numpy() for result in (results if isinstance(results, tuple | list) else [results])]
 
     return run
