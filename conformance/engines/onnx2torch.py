@@ -19,15 +19,27 @@ def open_engine() -> Run:
     sys.modules["torchvision"] = ModuleType("torchvision")
     sys.modules["torchvision.ops"] = ModuleType("torchvision.ops")
     sys.modules["torchvision.ops"].roi_align = None  # type: ignore[attr-defined]
+    import ml_dtypes
+    import numpy as np
     import onnx2torch
     import torch
 
     torch.set_num_threads(1)
 
+    def to_torch(array: Any) -> Any:
+        if array.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    def to_numpy(value: Any) -> Any:
+        if value.dtype == torch.bfloat16:
+            return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return value.numpy()
+
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         module = onnx2torch.convert(str(model)).eval()
         with torch.no_grad():
-            results = module(*[torch.from_numpy(value) for value in inputs.values()])
-        return [result.numpy() for result in (results if isinstance(results, tuple | list) else [results])]
+            results = module(*[to_torch(value) for value in inputs.values()])
+        return [to_numpy(result) for result in (results if isinstance(results, tuple | list) else [results])]
 
     return run
