@@ -27,13 +27,15 @@ def open_engine() -> Run:
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(model, Path(folder, "model.onnx"))
-            subprocess.run([pnnx, "model.onnx"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            status = subprocess.call([pnnx, "model.onnx"], cwd=folder, stdout=subprocess.DEVNULL)
+            if status:
+                raise RuntimeError(f"pnnx ends with exit status {status}")
             network = ncnn.Net()
             if network.load_param(f"{folder}/model.ncnn.param") or network.load_model(f"{folder}/model.ncnn.bin"):
                 raise RuntimeError("ncnn does not load the converted model")
             extractor = network.create_extractor()
-            for number, array in enumerate(inputs.values()):
-                extractor.input(f"in{number}", ncnn.Mat(np.ascontiguousarray(array, np.float32)).clone())
+            for name, array in zip(network.input_names(), inputs.values(), strict=True):
+                extractor.input(name, ncnn.Mat(np.ascontiguousarray(array, np.float32)).clone())
             results = [extractor.extract(f"out{number}") for number in range(len(names))]
         if any(status for status, _ in results):
             raise RuntimeError("ncnn does not compute an output")
