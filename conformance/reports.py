@@ -137,5 +137,5 @@ def _summarize(verdicts: dict[str, Any], names: Sequence[str]) -> str:
 
 def _escape(text: str) -> str:
     """Return a detail as it can stand in a table, without paths, which differ from machine to machine."""
-    words = [word if word.count("/") < 2 else "…" for word in _printable(text)[:150].split()]
+    words = [word if word.count("/") + word.count("\\") < 2 else "…" for word in _printable(text)[:150].split()]
     return "`" + " ".join(words).replace("|", "\\|").replace("`", "'") + "`"
