@@ -57,7 +57,7 @@ def _without_key(verdict: dict[str, str]) -> dict[str, str]:
 
 
 def write_junit(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
-    """Write a suite of tests for each engine and form: `wrong` and `other` are failures, and the others errors."""
+    """Write a test suite for each engine and form: `wrong` and `other` are failures, `refused` and `dies` errors."""
     rules = {case.name: case.rule for case in cases}
     root = ElementTree.Element("testsuites")
     for engine in engines:

@@ -3,7 +3,7 @@
 equal    every output has the right type, shape and bytes; of a forbidden model: the engine refuses it
 other    the outputs are those of the other reading of a disputed rule
 wrong    an output is something else; of a forbidden model: the engine computes something
-refused  the engine raises an error
+refused  the engine raises an error, though the model is not forbidden
 dies     the process ends, or takes too long
 """
 

@@ -3,8 +3,8 @@
     python -m conformance.worker ENGINE [SECONDS] < cases
 
 With SECONDS, each case runs in a fork of this process, which ends after that time. Each line of the input has the file
-of a model, a tab and the folder of its data. The worker answers with a line of JSON when it has loaded the engine, when
-it begins a case, and when the engine has answered.
+of a model, a tab and the folder of its data. The worker answers with a line of JSON when it is ready, when it begins
+a case, and when the engine has answered.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -171,6 +172,16 @@ def test_a_case_that_ends_the_process_does_not_end_the_run(
         case.name: "ends the process by signal 6" for case in cases if "split" in case.name
     }
     assert {one["verdict"] for name, one in verdicts.items() if "split" not in name} == {"wrong"}
+
+
+def test_a_case_that_ends_node_dies(cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "node").write_text("#!/bin/sh\nread line\nexit 3\n")
+    (tmp_path / "node").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    body = "from conformance.javascript import open_node\ndef open_engine():\n    return open_node('any')"
+    engine = make_engine(monkeypatch, tmp_path, body)
+    verdicts = run_engine(engine, cases[:2], PYTHON, tmp_path / "results.jsonl", 60)
+    assert [one["detail"] for one in verdicts.values()] == ["ends the process with exit status 1"] * 2
 
 
 def test_forks_of_an_engine_that_spills_end_alone(
