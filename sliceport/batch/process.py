@@ -35,7 +35,7 @@ from sliceport.wording import command_line_spelling, describe_unforeseen
 _OUTPUT = "output"
 """The folder that a command writes into. It lies in the folder of the task."""
 _PREPARATION = 60.0
-"""Seconds for the start of a child process, added to the time limit of a model."""
+"""Seconds for imports in a child process, added to the time limit for the look-up of a model."""
 _SHUTDOWN = 5.0
 """Seconds to wait after SIGTERM ended a child: if the machine shuts down, SIGTERM ends this process, too."""
 _MAX_LINES = 20

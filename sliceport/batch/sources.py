@@ -44,9 +44,9 @@ def expand(
       * A file, whatever its name ends in.
       * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed unless
         the walk reaches that folder without it.
-      * A glob: `*` and `?` stand for anything but `/`, `[…]` for one of several characters, `**` for any folders that
-        are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names must end in a
-        suffix.
+      * A glob: `*` stands for any characters but `/`, `?` for one of these, `[…]` for one of several, `**` for any
+        folders that are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names
+        must end in a suffix.
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
     start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
