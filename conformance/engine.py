@@ -44,6 +44,11 @@ class Engine:
         return str(getattr(self.module, "TITLE", self.name))
 
     @property
+    def description(self) -> str:
+        """The docstring of its file, on one line."""
+        return " ".join(str(self.module.__doc__).split())
+
+    @property
     def packages(self) -> list[str]:
         """The pinned packages of pip and npm."""
         return [*(self.module.REQUIREMENTS or []), *getattr(self.module, "NPM", [])]

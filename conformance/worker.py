@@ -63,7 +63,8 @@ def run_case(run: Run, model: Path, folder: Path) -> dict[str, Any]:
         outputs = run(model, read_tensors(data, "input"), names)
         return {"outputs": [to_json(output) for output in outputs]}
     except BaseException as error:  # a panic of Rust is not an Exception
-        return {"error": f"{type(error).__name__}: {error}"[:500]}
+        reason = error.__cause__ or error
+        return {"error": f"{type(reason).__name__}: {reason}"[:500]}
 
 
 if __name__ == "__main__":

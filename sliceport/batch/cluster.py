@@ -38,9 +38,9 @@ _TIMEOUT = 20.0
 _RETRIES = 2
 """Number of times that a task is repeated after an exception, such as a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""Least number of tasks that the scheduler has at once, and the number for each thread of a worker.
+"""The scheduler has 32 tasks at once, or 4 for each thread if that is more.
 
-There are not more, because each death of a worker counts against all tasks of the worker.
+It does not have all tasks, because each death of a worker counts against all tasks of the worker.
 """
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""

@@ -59,7 +59,7 @@ class Done:
 
     Attributes:
         model: The model's name.
-        key: The name of its result; empty if the model could not be identified or was changed meanwhile.
+        key: The name of its result; empty if the model was not identified, or was changed meanwhile.
         verdict: The verdict.
         cached: Whether an earlier run has stored the result.
         seconds: The time that the task took.

@@ -96,8 +96,16 @@ def test_page_names_the_first_failing_case_of_a_rule(place: Path) -> None:
     assert str(place) not in page
 
 
+def test_page_describes_engines_and_names_those_that_did_not_run(place: Path) -> None:
+    lines = (place / "page.md").read_text().splitlines()
+    assert "onnxruntime's CPU provider." in lines
+    (missing,) = (line for line in lines if line.startswith("Not run: "))
+    assert "IREE" in missing
+    assert "CPU provider" not in missing
+
+
 def test_page_claims_nothing_of_models_that_did_not_run(cases: list[Case], tmp_path: Path) -> None:
-    write_page([EngineResults("e", "Engine", "1", {"portable": {}})], cases, tmp_path / "page.md")
+    write_page([EngineResults("e", "Engine", "1", forms={"portable": {}})], cases, tmp_path / "page.md")
     assert "Engine 1" not in (tmp_path / "page.md").read_text()
 
 
