@@ -18,7 +18,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
-_SHAPES_HELP = "sizes that the model leaves open, of one input or several; auto chooses primes, auto=0 and auto=1 these sizes"
+_SHAPES_HELP = "sizes that the model leaves open, of any inputs; auto chooses primes, auto=0 and auto=1 these sizes"
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
