@@ -48,7 +48,8 @@ def lower(
         input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
             `0,2,3,1`), or strides in elements by value name; packed row-major by default.
         output_layout: The same for the outputs.
-        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
+        views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
+            their input's buffer.
         strict: Whether a refused node raises instead of being reported.
 
     Raises:

@@ -30,7 +30,7 @@ class InvalidSlice(SliceportError, ValueError):
 
 
 class UnsupportedSlice(SliceportError, ValueError):
-    """A legal node that the target cannot express (strings, too many dimensions, sizes beyond UINT32, ...)."""
+    """A legal node that is not lowered (strings, too many dimensions, sizes beyond UINT32, an unknown shape, ...)."""
 
 
 class DynamicSlice(SliceportError, ValueError):

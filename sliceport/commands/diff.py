@@ -42,8 +42,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    if options.seeds < 1:
-        raise UsageError(f"--seeds must be at least 1, got {options.seeds}.")
     return {
         "on": options.on,
         "against": options.against,

@@ -31,7 +31,7 @@ class NodeInModel:
     """A Slice, Split or StridedSlice and its place in the model: the base of the three states of a slicing node.
 
     Attributes:
-        name: The node's name; if it is empty, the name of its first output.
+        name: The node's name; if it is empty, the name of its first output that has one.
         op_type: Operator type.
         domain: Operator domain; empty for the standard one.
         opset: Version of that domain's operator set.

@@ -89,8 +89,8 @@ class AxisSlice(NamedTuple):
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        For an unknown size (None), the result holds for every size. It is None unless both slices go forward and count
-        from the front, and if its start or step is beyond INT64_MAX.
+        For an unknown size (None), the result holds for every size. It is None if a slice goes backward or counts from
+        the end, or if its start or step would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)

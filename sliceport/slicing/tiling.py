@@ -105,7 +105,7 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Return disjoint runs, which are in order, with further runs in the gaps, so that they cover `range(size)`.
+    """Return runs that cover `range(size)`: the given ones, which are disjoint and in order, and others in the gaps.
 
     Empty runs are left out.
 
