@@ -10,6 +10,7 @@ from pathlib import Path
 
 import openvino as ov
 import pytest
+from amounts import amount
 from forked import run
 from openvino import opset1, opset8
 from openvino_models import constant, make, parameter
@@ -75,7 +76,7 @@ def damage(pick: random.Random, text: str, weights: bytes) -> tuple[str, bytes |
 def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, seed: int) -> None:
     text, weights = save(tmp_path / "good.xml")
     paths = []
-    for i in range(40):
+    for i in range(amount(40)):
         damaged, left = damage(random.Random(f"{seed} {i}"), text, weights)
         paths.append(tmp_path / f"m{i}.xml")
         paths[-1].write_text(damaged)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from amounts import amount
 from fuzz.openvino import expected, static_case
 from openvino import passes
 from openvino_backends import THERE, using
@@ -151,7 +152,7 @@ def test_cases_of_the_reference_are_right_in_every_way() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_cases_are_right_in_every_way(seed: int) -> None:
     cases = []
-    for number in range(20):
+    for number in range(amount(20)):
         drawn = static_case(Random(f"{seed} {number}"), element="i32")
         if all(value < 2**63 for values in drawn["indices"] for value in values):
             data = codes("i32", drawn["shape"]).astype(np.int32)

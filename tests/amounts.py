@@ -1,0 +1,24 @@
+"""How many random or repeated cases tests try: a third of them in `make test`, all in `make test-long`.
+
+Each random case is drawn by its number, so that a short run tries the first cases of a long one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+_IS_LONG = os.environ.get("LONG") == "yes"
+
+
+def amount(cases: int) -> int:
+    """Return the number of cases to try of `cases`."""
+    return cases if _IS_LONG else -(-cases // 3)
+
+
+def some(items: Sequence[Item], step: int = 3) -> Sequence[Item]:
+    """Return all items in a long run, else each `step`-th."""
+    return items if _IS_LONG else items[::step]
