@@ -196,7 +196,7 @@ class ONNX:
 def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: HardenOptions
 ) -> Result:
-    """Write a model in a portable form; in its own operator set, if it does not compute the same in a later one."""
+    """Write a model in a portable form. Its operator set is raised only if the model then computes the same."""
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (

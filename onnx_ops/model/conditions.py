@@ -148,7 +148,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
 
 
 def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return the output shape of a Slice that selects nothing from data of known shape with elements, else None."""
+    """Return the output shape if a Slice selects nothing of data with elements; None if not, or if a size is open."""
     positive_sizes = [size for size in sizes or () if size]
     if sizes is None or len(positive_sizes) != len(sizes):
         return None

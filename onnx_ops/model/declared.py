@@ -58,7 +58,7 @@ def _text(text: str | bytes) -> str:
 
 
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
-    """Return the ids that model-explorer-onnx 0.4 gives graphs, and nodes by names of nodes and of outputs.
+    """Return the ids of nodes in model-explorer-onnx 0.4: by graph, then by the name of the node and of each output.
 
     The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
     after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch

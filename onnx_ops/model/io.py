@@ -21,7 +21,7 @@ from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
-    """Read the model in a file into onnx-ir, to be changed; external tensors are opened when something reads them.
+    """Read a model's file into onnx-ir for changes. External tensors are opened on first use.
 
     Raises:
         ModelError: See `read_to_change` and `to_ir`.

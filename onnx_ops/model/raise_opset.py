@@ -74,7 +74,7 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _repeats_elements(node: ir.Node) -> bool:
-    """Return whether an Upsample or a Resize repeats each element, so that all ways to map coordinates agree."""
+    """Return whether an Upsample or a Resize only repeats elements, which every way to map coordinates does alike."""
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
     if "scales" in node.attributes:

@@ -52,7 +52,7 @@ class Identities:
             self._sources[value] = successor
 
     def _read_identity(self, value: ir.Value) -> ir.Value | None:
-        """Return the value that an Identity copies to this one, or an earlier one; None if no Identity writes it."""
+        """Return a value in front of the Identity that writes this one; None if another node, or nothing, writes it."""
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()

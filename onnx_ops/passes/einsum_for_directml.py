@@ -119,7 +119,7 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 def _arrange(
     nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add the nodes that bring axes with these labels into these groups, and return the result."""
+    """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels, and return the result."""
     value = _transpose(nodes, value, labels, "".join(groups))
     return _reshape(nodes, value, groups, groups, sizes, opset)
 

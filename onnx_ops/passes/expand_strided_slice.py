@@ -73,7 +73,7 @@ def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
 
 
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """Return the bounds of one entry, with those that its masks ignore written out."""
+    """Return the bounds of one entry. A bound that its mask ignores becomes the end of the axis."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin

@@ -159,7 +159,7 @@ def _read_shape_range(shape: ir.Node, rank: int) -> range:
 
 
 def select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the outputs and the parameters of slicing nodes among `nodes` whose facts are constant."""
+    """Return the outputs and parameters of slicing nodes among `nodes` that are known constants, each as a tensor."""
     slicing = [node for node in nodes if is_operator(node, *CUTTING)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     return as_tensors(read, facts)

@@ -77,7 +77,7 @@ class ScalarGatherToSlicePass(NodePass):
 
 
 class SplitToSlicePass(NodePass):
-    """Replace a Split with only one part that is read by a Slice, which copies only that part.
+    """Replace a Split by a Slice if only one part is read, so that only that part is copied.
 
     1. The part sizes are constant, and the size of the axis is known: a Split whose parts do not add up to it fails.
 

@@ -128,7 +128,7 @@ def _optimize_in_turn(
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold what follows from constants in the same way on every engine, and remove operands that change nothing."""
+    """Fold the nodes that every engine computes alike from constants, and remove neutral operands."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)

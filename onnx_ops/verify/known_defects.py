@@ -34,7 +34,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 
 
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
-    """Add to findings on the DirectML provider the known defects that explain them.
+    """Return findings on the DirectML provider with the known defects that explain them.
 
     A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
     computed together. A refusal may hide defects of other nodes, so these become findings of their own.

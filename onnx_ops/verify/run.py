@@ -109,7 +109,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _ModelRun:
-    """The values that the slicing nodes of the main graph read and write in a run of the whole model.
+    """A run of the whole model, with the values that the slicing nodes of its main graph read and write.
 
     Attributes:
         values: By name.

@@ -285,12 +285,17 @@ class Pair:
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
             for first, second in zip(first_runs, second_runs, strict=False):
-                outputs = [
-                    side.run(body.graph.whole(), body.inputs)
+                expected, actual = (
+                    side.try_run(body.graph.whole(), body.inputs)
                     for body, side in zip((first, second), self._sides, strict=True)
-                ]
+                )
                 # Both bodies run on the same values. Formats and optimizers have names of their own.
-                names = _match_by_value(first.inputs, second.inputs) | _match_by_value(*outputs, has_faults=True)
+                names = _match_by_value(first.inputs, second.inputs)
+                if isinstance(expected, Failure) or isinstance(actual, Failure):
+                    outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
+                    names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
+                else:
+                    names |= _match_by_value(expected, actual, has_faults=True)
                 inner = Pair(first.graph, second.graph, self._sides, names, [{**second.inputs, **first.inputs}])
                 inner_part = inner.find(second.graph.outputs, tolerance)
                 if inner_part is not None:
