@@ -19,6 +19,6 @@ def amount(cases: int) -> int:
     return cases if _IS_LONG else -(-cases // 3)
 
 
-def some(items: Sequence[Item], step: int = 3) -> Sequence[Item]:
-    """Return all items in a long run, else each `step`-th."""
-    return items if _IS_LONG else items[::step]
+def some(items: Sequence[Item], start: int = 0) -> Sequence[Item]:
+    """Return each third item, counted from `start`; all of them in a long run."""
+    return items if _IS_LONG else items[start % 3 :: 3]

@@ -149,10 +149,10 @@ def test_cases_of_the_reference_are_right_in_every_way() -> None:
     assert_every_way(list(map(reference_case, REFERENCE)))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amount(8)))
 def test_random_cases_are_right_in_every_way(seed: int) -> None:
     cases = []
-    for number in range(amount(20)):
+    for number in range(20):
         drawn = static_case(Random(f"{seed} {number}"), element="i32")
         if all(value < 2**63 for values in drawn["indices"] for value in values):
             data = codes("i32", drawn["shape"]).astype(np.int32)

@@ -163,18 +163,17 @@ def same_node(native: Make, op: str, inputs: Sequence[ov.Output], masks: dict[st
     return node
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(amount(6)))
 def test_random_nodes_infer_the_same(native: Make, seed: int) -> None:
     random = np.random.default_rng(seed)
     refused = bounded = 0
-    cases = amount(250)
-    for _ in range(cases):
+    for _ in range(250):
         op, nodes, masks = any_case(random)
         node = same_node(native, op, [node.output(0) for node in nodes], masks)
         refused += node is None
         bounded += node is not None and values(node.output(0)) is not None
-    assert 0.08 < refused / cases < 0.8
-    assert bounded > 0
+    assert 20 < refused < 200
+    assert bounded > 3
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -253,12 +252,12 @@ def any_list(random: np.random.Generator, count: int) -> ov.Node:
     return constant([any_index(random) or 1 for _ in range(count)], kind)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(amount(6)))
 def test_random_nodes_compute_the_same(native: Make, seed: int) -> None:
     """The indices are known at run time alone, so that they are also refused then."""
     random = np.random.default_rng(seed)
     refused = computed = 0
-    for _ in range(amount(400)):
+    for _ in range(400):
         op = pick(random, "Slice", "StridedSlice")
         shape = random.integers(0 if random.random() < 0.2 else 1, 6, int(random.integers(0, 5))).tolist()
         count = int(random.integers(0, len(shape) + (1 if op == "Slice" else 3)))
