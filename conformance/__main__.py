@@ -55,7 +55,7 @@ def run_forms(engine: Engine, cases: list[Case], portable: list[Case], options: 
     """Run the cases as written, and in the portable form if there are any, and print the counts."""
     options.results.mkdir(parents=True, exist_ok=True)
     python = engine.python(options.environments)
-    report = EngineResults(engine.name, engine.title, engine.version)
+    report = EngineResults(engine.name, engine.title, engine.version, engine.description)
     for form, chosen in (("written", cases), ("portable", portable)):
         readable = [case for case in chosen if case.format in engine.formats]
         if readable:

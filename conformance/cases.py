@@ -80,7 +80,7 @@ def _read_case(entry: dict[str, Any], folder: Path) -> Case:
 
 
 def make_portable(case: Case, directory: Path) -> Case:
-    """Return an ONNX case with the model in the portable form; a forbidden model that sliceport refuses stays."""
+    """Return an ONNX case with the model in the portable form; a model that sliceport refuses stays as it is."""
     import sliceport
 
     file = directory / f"{case.name}-{case.digest}.onnx"

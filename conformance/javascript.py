@@ -1,10 +1,12 @@
-"""Packages of npm: a process of node, which runs `javascript.mjs`, answers for each model."""
+"""Packages of npm, run by a process of node: `javascript.mjs` answers one request for each model."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,15 @@ def open_node(package: str) -> Run:
     stdin, stdout = node.stdin, node.stdout
 
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
-        stdin.write(json.dumps({"model": str(model), "inputs": {n: to_json(a) for n, a in inputs.items()}}) + "\n")
-        stdin.flush()
+        with suppress(BrokenPipeError):  # node has ended, and its output ends, too
+            stdin.write(json.dumps({"model": str(model), "inputs": {n: to_json(a) for n, a in inputs.items()}}) + "\n")
+            stdin.flush()
         for line in stdout:
             if line.startswith("{"):  # the package may print other lines
                 answer = json.loads(line)
                 if "error" in answer:
                     raise RuntimeError(answer["error"])
                 return [from_json(output) for output in answer["outputs"]]
-        raise SystemExit("node ended")
+        os._exit(1)  # an exception would count as a refusal of the model
 
     return run

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from conformance.cases import Case
+from conformance.engine import load_engines
 from conformance.verdicts import VERDICTS
 
 
@@ -22,12 +23,14 @@ class EngineResults:
         name: Its name.
         title: Its name in reports.
         version: Its version.
+        description: Its description in reports.
         forms: The verdict on each case by its name, for each form of the models: `written` and `portable`.
     """
 
     name: str
     title: str
     version: str
+    description: str = ""
     forms: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def count(self, form: str) -> Counter[str]:
@@ -54,7 +57,7 @@ def _without_key(verdict: dict[str, str]) -> dict[str, str]:
 
 
 def write_junit(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
-    """Write a suite of tests for each engine and form: `wrong` and `other` are failures, and the others errors."""
+    """Write a test suite for each engine and form: `wrong` and `other` are failures, `refused` and `dies` errors."""
     rules = {case.name: case.rule for case in cases}
     root = ElementTree.Element("testsuites")
     for engine in engines:
@@ -98,10 +101,14 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
             counts = engine.count(form)
             cells = [engine.title, engine.version, form, str(len(verdicts)), *(str(counts[v]) for v in VERDICTS)]
             lines.append(f"| {' | '.join(cells)} |")
+    names = [engine.name for engine in engines]
+    missing = [engine.title for engine in load_engines(["all"]) if engine.name not in names]
+    if missing:
+        lines += ["", f"Not run: {', '.join(missing)}."]
     for engine in engines:
         if "written" not in engine.forms:
             continue
-        lines += ["", f"## {engine.title} {engine.version}", ""]
+        lines += ["", f"## {engine.title} {engine.version}", "", engine.description, ""]
         rows = _failed_rules(engine, cases)
         if rows:
             header = ["rule", "written", "portable", "first failing case", "what it does"]
@@ -130,5 +137,5 @@ def _summarize(verdicts: dict[str, Any], names: Sequence[str]) -> str:
 
 def _escape(text: str) -> str:
     """Return a detail as it can stand in a table, without paths, which differ from machine to machine."""
-    words = [word if word.count("/") < 2 else "…" for word in _printable(text)[:150].split()]
+    words = [word if word.count("/") + word.count("\\") < 2 else "…" for word in _printable(text)[:150].split()]
     return "`" + " ".join(words).replace("|", "\\|").replace("`", "'") + "`"

@@ -25,16 +25,17 @@ class CannotLoad(Exception):
 
 
 def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Path, timeout: float) -> dict[str, Any]:
-    """Return the verdicts on cases by name; run those that the file of results does not have for the same case.
+    """Return the verdicts on cases by name; run those that the file of results does not have.
 
-    Each result is appended to the file when it is there, so that a run that ended goes on with the next case.
+    A result counts only for the same files of the case and of the engine. Each one is appended to the file at once, so
+    that a run that was interrupted goes on with the next case.
 
     Args:
         engine: The engine.
         cases: The cases of formats that it reads.
         python: The Python of its environment.
         results: The file of results, with a line of JSON for each.
-        timeout: Seconds that a case may take.
+        timeout: Seconds that a case may take in a fork of its own; otherwise it may take twice as long.
     """
     keys = {case.name: f"{engine.digest}-{case.digest}" for case in cases}
     verdicts = {name: one for name, one in read_results(results).items() if one["key"] == keys.get(name)}
@@ -73,7 +74,9 @@ def read_results(file: Path) -> dict[str, Any]:
 def run_batch(
     engine: Engine, cases: Sequence[Case], python: Path, timeout: float, keep: Callable[[Case, Answer], None]
 ) -> int:
-    """Run cases in one child process, or in forks of it, until it dies; return their number, with the last one.
+    """Run cases in one child process, or in forks of it, until it ends; return the number of cases with a result.
+
+    The case at which it ends has a result, too.
 
     Raises:
         CannotLoad: The child ends before the first case, or the engine takes too long to load.

@@ -24,7 +24,7 @@ def read_tensors(folder: Path, kind: str) -> dict[str, Array]:
 
 
 def read_tensor(message: bytes) -> tuple[str, Array]:
-    """Return the name and the array of a TensorProto that has its elements in `raw_data`."""
+    """Return the name and the array, which may be written to, of a TensorProto that has its elements in `raw_data`."""
     dims, dtype, name, raw = [], "", "", b""
     for field, value in _read_fields(message):
         if field == _DIMS:
@@ -35,7 +35,7 @@ def read_tensor(message: bytes) -> tuple[str, Array]:
             name = value.decode()
         elif field == _RAW_DATA:
             raw = value
-    return name, np.frombuffer(raw, find_dtype(dtype)).reshape(dims)
+    return name, np.frombuffer(bytearray(raw), find_dtype(dtype)).reshape(dims)
 
 
 def find_dtype(name: str) -> Any:

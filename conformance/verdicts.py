@@ -3,7 +3,7 @@
 equal    every output has the right type, shape and bytes; of a forbidden model: the engine refuses it
 other    the outputs are those of the other reading of a disputed rule
 wrong    an output is something else; of a forbidden model: the engine computes something
-refused  the engine raises an error
+refused  the engine raises an error, though the model is not forbidden
 dies     the process ends, or takes too long
 """
 
@@ -25,7 +25,7 @@ def judge(case: Case, answer: dict[str, Any], *, is_loose: bool) -> dict[str, st
         return {"verdict": "dies", "detail": answer["died"]}
     if "error" in answer:
         verdict = "equal" if case.is_refused else "refused"
-        return {"verdict": verdict, "detail": "" if case.is_refused else _first_line(answer["error"])}
+        return {"verdict": verdict, "detail": "" if case.is_refused else _one_line(answer["error"])}
     if case.is_refused:
         return {"verdict": "wrong", "detail": "computes a model that its standard forbids"}
     results, expected = [from_json(output) for output in answer["outputs"]], case.outputs
@@ -60,5 +60,6 @@ def describe(outputs: list[Array]) -> str:
     return "; ".join(parts) or "no outputs"
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
+def _one_line(text: str) -> str:
+    """Return an error on one line, without the places in OpenVINO's source that precede the reason."""
+    return " ".join(" ".join(line for line in text.splitlines() if "Exception from " not in line).split())[:300]

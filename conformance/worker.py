@@ -3,8 +3,8 @@
     python -m conformance.worker ENGINE [SECONDS] < cases
 
 With SECONDS, each case runs in a fork of this process, which ends after that time. Each line of the input has the file
-of a model, a tab and the folder of its data. The worker answers with a line of JSON when it has loaded the engine, when
-it begins a case, and when the engine has answered.
+of a model, a tab and the folder of its data. The worker answers with a line of JSON when it is ready, when it begins
+a case, and when the engine has answered.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def run_case(run: Run, model: Path, folder: Path) -> dict[str, Any]:
         outputs = run(model, read_tensors(data, "input"), names)
         return {"outputs": [to_json(output) for output in outputs]}
     except BaseException as error:  # a panic of Rust is not an Exception
-        return {"error": f"{type(error).__name__}: {error}"[:500]}
+        reason = error.__cause__ or error
+        return {"error": f"{type(reason).__name__}: {reason}"[:500]}
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class _Checker:
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the findings in the order of the model. A node of a function is reported once for all calls."""
+        """Yield the findings in the order of the model. Equal findings on a node of a function are yielded once."""
         reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
@@ -135,11 +135,11 @@ class _Checker:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif is_operator(node, *_CHECKED_OPERATORS):
-            with suppress(InvalidSlice, DynamicSlice):  # an attribute of a wrong type, which `check` does not report
+            with suppress(InvalidSlice, DynamicSlice):  # an attribute of a wrong type or unknown value
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node that does not slice, of one of `_CHECKED_OPERATORS`.
+        """Find the defects of a node of another operator in `_CHECKED_OPERATORS` than the slicing ones.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -163,9 +163,9 @@ class _Checker:
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:
-        """Find the open sizes for which a Reshape without allowzero fails at 0: it has no size for a -1 beside a 0.
+        """Find the open sizes that make a Reshape without allowzero fail if they are 0: a -1 beside a 0 has no size.
 
-        An entry of 0 copies the size of the data's axis, so an entry that is 0 at run time does, too.
+        An entry of 0 copies the size of the data's axis, and so does an entry that becomes 0 at run time.
         """
         values = [entry for entry in entries if not isinstance(entry, int)]
         may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
@@ -182,31 +182,30 @@ class _Checker:
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
-        """Return the size of an axis, its name if the inputs leave it open, or None if the model computes it."""
+        """Return the size of an axis, a name if the inputs leave it open, or None if it is computed or missing."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
         return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
 
     def _trace_size(self, entry: ValueView) -> int | str | None:
-        """Return the size that an entry of a shape holds; None unless Shape computes it, alone or with Gather."""
-        node, axis = _find_computing_node(entry), 0
+        """Return the size in an entry of a shape, or its name; None unless Shape, alone or with Gather, computes it."""
+        node, index = _find_computing_node(entry), 0
         if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
                 return None
-            node, axis = _find_computing_node(node.inputs[0]), int(indices.flat[0])
-        if not is_operator(node, "Shape") or node.inputs[0] is None:
+            node, index = _find_computing_node(node.inputs[0]), int(indices.flat[0])
+        if not is_operator(node, "Shape") or (data := node.inputs[0]) is None or data.shape is None:
             return None
-        start = read_int(node, "start", 0)
-        # A negative index of the Gather counts from the end, so `start` must not be added to it.
-        return self._size_of(node.inputs[0], start + axis) if axis >= 0 or not start else None
+        axes = range(len(data.shape))[read_int(node, "start", 0) : read_int(node, "end", None)]
+        return self._size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
-        """Find the rules that a slicing node breaks, or else its defects."""
-        # The checks below read constants of the model alone, so constants that inference computed are added to it.
+        """Find the rule that a slicing node breaks, or else its defects; report a left-out output in both cases."""
+        # The checks below read constants of the model alone, so the constants that inference computed are added to it.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -236,7 +235,7 @@ class _Checker:
             return ()
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Slice, reports about it, and starts that fail at small sizes of open axes."""
+        """Find the defects of a valid Slice, reports about it, and starts whose meaning differs on short open axes."""
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
@@ -310,7 +309,7 @@ class _Checker:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _name_open_axis(self, value: ValueView, axis: int) -> str:
-        """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
+        """Return a name for an axis whose size the model's inputs leave open; an empty string for any other axis."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis that is not there has no name either
         if isinstance(dim, int):
@@ -337,7 +336,7 @@ def _find_bounds_at_run_time(node: NodeView) -> _Findings:
 
 
 def _find_computing_node(value: ValueView) -> NodeView | None:
-    """Return the node that computes the elements of a value, behind casts and nodes that only change its shape."""
+    """Return the node that computes a value, seen through Cast, Identity, Squeeze and Unsqueeze; None if none does."""
     node = value.producer()
     while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()

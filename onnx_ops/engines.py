@@ -65,6 +65,7 @@ class OnnxruntimeCPU:
         Raises:
             ModelError: onnxruntime does not load or run it.
             UsageError: onnxruntime has no such level.
+            MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session
         from onnx_ops.runtime.session import Captured, NotComparable
@@ -82,7 +83,7 @@ class OnnxruntimeCPU:
         return {name: _to_value(result) for name, result in results.items() if not isinstance(result, NotComparable)}
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the optimizer that causes a failure; see `NamesCause`."""
+        """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`."""
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
 
@@ -147,7 +148,7 @@ class OnnxReference:
 
 
 class OnnxruntimeDML:
-    """onnxruntime's DirectML execution provider; no slicing node alone may run on the CPU, other nodes may."""
+    """onnxruntime's DirectML execution provider. `run_model` may fall back on the CPU, `run_node` may not."""
 
     name = "onnxruntime-dml"
     description = "each node on onnxruntime's DirectML provider"
@@ -156,7 +157,7 @@ class OnnxruntimeDML:
     is_isolated = True
 
     def version(self) -> str:
-        """Return the version of onnxruntime that the provider is of."""
+        """Return the version of onnxruntime to which the provider belongs."""
         return _shared_provider().version()
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
@@ -182,7 +183,7 @@ class OnnxruntimeDML:
         inputs: Mapping[str, Array],
         options: Mapping[str, str],
     ) -> dict[str, Value]:
-        """Run a model in the host program, nodes that the provider does not take on the CPU; see `ModelEngine`.
+        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
@@ -209,7 +210,7 @@ class OnnxruntimeDML:
 
 @cache
 def _shared_provider(adapter: str | None = None) -> Provider:
-    """Return the provider on the device for whole models that this process shares and closes when it ends.
+    """Return the provider for whole models on an adapter. Its device is shared, and closed when the process ends.
 
     Args:
         adapter: The number of the adapter; see `run_model.open_provider`.
@@ -228,7 +229,7 @@ def _shared_provider(adapter: str | None = None) -> Provider:
 
 
 def _to_value(result: Result) -> Value:
-    """Return a result of a session as an array, or a tuple of them for a sequence; None if nothing can be compared."""
+    """Return a session's result as an array, or a tuple for a sequence or map; None if empty or not comparable."""
     from onnx_ops.runtime.session import Captured
 
     if isinstance(result, Captured):
@@ -237,7 +238,7 @@ def _to_value(result: Result) -> Value:
 
 
 def _from_python(result: Any) -> Value:
-    """Return a result of onnx's reference, which has lists for sequences, as arrays and tuples of them."""
+    """Return a result of onnx's reference as an array, or as a tuple for a list, its form of sequences."""
     import numpy as np
 
     if result is None:

@@ -67,7 +67,7 @@ class ONNX:
         )
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Diagnose the packages of ONNX, and onnxruntime with its providers."""
+        """Yield a diagnosis of each package for ONNX, and of onnxruntime, which lists its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
         runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
@@ -162,7 +162,7 @@ class ONNX:
         )
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
-        """Return the optimizers that the option `simplify` names."""
+        """Return the optimizers that the option `simplify` names; True stands for the default one."""
         if isinstance(simplify, bool):
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
@@ -196,7 +196,7 @@ class ONNX:
 def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: HardenOptions
 ) -> Result:
-    """Write a model in a portable form. Its operator set is raised only if the model then computes the same."""
+    """Write a model in a portable form, without raising its operator set if that fails the verification."""
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (
@@ -210,7 +210,8 @@ def _harden_portably(
     def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
-        settled = to_ir(source)  # onnxruntime reads its contested nodes as the standard does
+        settled = to_ir(source)
+        # Its contested nodes are rewritten so that onnxruntime reads them as the standard does.
         settle_by_the_standard(settled)
         return verify(settled, file, **run_options)
 
@@ -244,7 +245,7 @@ def _change(
     verify: Callable[..., Verification],
     options: ChangeOptions,
 ) -> Result:
-    """Change a model and write or return it; with the option `verify`, only if the result computes the same.
+    """Change a model, and write or return the result; with the option `verify`, only if it computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
@@ -256,8 +257,8 @@ def _change(
         options: The options of the command.
 
     Returns:
-        The report, and the changed model unless `model` is a path: an `onnx_ir.Model` for one, else a ModelProto. A
-        result that computes something else is not returned.
+        The report, the verification if there is one, and the changed model unless `model` is a path or the
+        verification fails: an `onnx_ir.Model` if `model` is one, otherwise a ModelProto.
     """
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir

@@ -17,7 +17,7 @@ from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import CheckedModel, is_onnx_ir, read_any
 from onnx_ops.model.views import ModelView
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.layouts import Layout, Options, freeze_layout
+from sliceport.directml.layouts import Layout, Options, read_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
@@ -56,7 +56,7 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
-        FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
+        FeatureLevel.parse(feature_level), read_layout(input_layout), read_layout(output_layout), views=views
     )
     with open_view(model) as (view, source):
         program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
@@ -67,7 +67,7 @@ def lower(
 
 @contextmanager
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view of the model and the source of its program; data files are closed at the end of the context."""
+    """Yield a view of the model and the source of its program; close the data files that were opened at the end."""
     if is_onnx_ir(model):
         from onnx_ops.model.io import clone_sorted
 

@@ -1,4 +1,4 @@
-"""`ov_ext::StridedSlice` in standard operators: runs on every runtime, for any masks, ranks and run-time indices.
+"""`ov_ext::StridedSlice` in standard operators, for any masks and ranks, and for indices computed at run time.
 
 onnxscript reads this file's source, so the function uses only the subset of Python that it supports.
 """
@@ -65,7 +65,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=7), is_shrunk), zero)
     missing = op.Max(op.Neg(hidden), zero)
-    # a Reshape to one element, which fails if an index is out of range or an entry has no axis
+    # a Reshape to one element, which fails if a shrunk index is out of range or an entry has no axis
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, missing), one)), one)
 
     is_backward = op.Less(steps, zero)

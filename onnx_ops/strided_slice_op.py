@@ -1,8 +1,8 @@
 """`ov_ext::StridedSlice`: OpenVINO's StridedSlice-1 as an ONNX operator, version 1 of domain `ov_ext`.
 
-Inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of int32 or
-int64 of one length. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned with the entries of `begin`;
-missing bits are 0, further ones are ignored. Output: what `StridedSliceSpec` selects.
+Inputs: `data`, a tensor of any type and rank; `begin`, `end` and, optionally, `strides` (all 1 by default): lists of
+one length, all int32 or all int64. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned with the
+entries of `begin`; missing bits are 0, further ones are ignored. Output: what `StridedSliceSpec` selects.
 
 Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where that contradicts it (`docs/strided_slice.md`).
 """
@@ -27,7 +27,7 @@ from sliceport.slicing.masks import MASK_ATTRIBUTES
 _MIN_OPSET = 14
 """The first operator set whose Reshape has allowzero, which the function uses."""
 _INPUT_COUNT = 4
-"""The number of inputs with strides, the last one."""
+"""The number of inputs if the last one, strides, is there."""
 _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
@@ -65,9 +65,10 @@ def function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Add the operator's function to a model that uses it, so that any runtime runs it. Return whether it changed.
+    """Add the operator's function to a model that uses it and lacks it. Return whether the model changed.
 
-    Left-out strides are written as ones, one for each entry of begin, and left-out masks as 0.
+    Runtimes without the operator can then run the model. Left-out strides become ones, one for each entry of begin,
+    and left-out masks 0.
 
     Raises:
         UsageError: The model's standard operator set is below 14; `ExpandStridedSlicePass` does without the function.

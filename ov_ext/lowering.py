@@ -10,7 +10,7 @@ import openvino as ov
 from ov_ext.files import read_with_shapes
 from ov_ext.read import read_slicing_nodes
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.layouts import Layout, Options, freeze_layout
+from sliceport.directml.layouts import Layout, Options, read_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
@@ -45,7 +45,7 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
-        FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
+        FeatureLevel.parse(feature_level), read_layout(input_layout), read_layout(output_layout), views=views
     )
     program = lower_nodes(read_slicing_nodes(read_with_shapes(model, input_shapes)), options)
     if strict:

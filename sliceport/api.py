@@ -48,7 +48,8 @@ def lower(
         input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
             `0,2,3,1`), or strides in elements by value name; packed row-major by default.
         output_layout: The same for the outputs.
-        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
+        views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
+            their input's buffer.
         strict: Whether a refused node raises instead of being reported.
 
     Raises:
@@ -86,7 +87,7 @@ def check(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An engine is not known, or no installed format reads the model.
+        UsageError: An argument is malformed, an engine is not known, or no installed format reads the model.
         MissingExtra: A package that reads the format is not installed.
     """
     from sliceport.checking import CheckReport, Selection
@@ -164,7 +165,7 @@ def rewrite(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument does not fit the model, or the file cannot be written.
+        UsageError: An argument does not fit the model, no installed format reads it, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
@@ -195,13 +196,13 @@ def harden(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         output: The file to write, first under another name. None returns the changed model, of the same
             type as `model`, as `Result.model`; a file's path needs an output.
-        target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO;
-            `portable` for the form of slicing that every engine takes, or an engine of `sliceport.defects.profiles`.
+        target: The engine: `onnxruntime-dml`, the default for an ONNX result, or `openvino-cpu`, the default for an
+            OpenVINO result; `portable` for the form of slicing that every engine takes, or another target in
+            `sliceport.defects.profiles.PROFILES`.
         without: Names in `sliceport.defects.profiles.FORMS` that the engine does not take: `steps`, `negative-steps`,
-            `split` and `gather`.
-        read_as: Whose reading of a backward Slice to the greatest integer the result has: `standard` selects nothing,
-            `onnxruntime` continues to element 0; None leaves such a Slice. The last two are for the targets of
-            `sliceport.defects.profiles`.
+            `split` and `gather`. Only the targets in `PROFILES` take `without` and `read_as`.
+        read_as: The reading of a backward Slice to the greatest integer that the result has: `standard` selects
+            nothing, `onnxruntime` continues to element 0; None leaves such a Slice.
         verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
             it computes the same. `onnxruntime-dml` runs it on the real DirectML provider, too, if that is the target.
         overwrite: Whether to replace the output and its weights.
@@ -211,7 +212,7 @@ def harden(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument does not fit the model, or the file cannot be written.
+        UsageError: An argument does not fit the model, no installed format reads it, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """

@@ -42,7 +42,7 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
     """Return sizes by input as tuples of int; integers of other libraries, such as NumPy's, are converted.
 
     Raises:
-        UsageError: `shapes` is not a mapping by name, or a size is not an integer in [0, 2**63).
+        UsageError: `shapes` is neither None nor a mapping by name, or a size is not an integer in [0, 2**63).
 
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
@@ -67,7 +67,7 @@ def read_integers(values: Any, name: str) -> tuple[int, ...]:
         name: Its name in the message.
 
     Raises:
-        UsageError: `values` is not a sequence, or an element is not an integer.
+        UsageError: `values` is a text, a mapping, a set or not iterable, or an element is not an integer.
     """
     rule = f"{name} must be a sequence of integers"
     try:
@@ -90,7 +90,7 @@ def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
     """Return arrays by input; objects with `__array__` become NumPy arrays.
 
     Raises:
-        UsageError: `inputs` is not a mapping by name, or a value is not an array.
+        UsageError: `inputs` is neither None nor a mapping by name, or a value is not an array.
     """
     return {name: _read_array(name, array) for name, array in _check_mapping(inputs, "inputs", "arrays")}
 
@@ -113,6 +113,7 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
 
     Raises:
         UsageError: The file cannot be read or does not hold a single array.
+        MemoryError: The array does not fit into memory.
     """
     import numpy as np
 
@@ -149,7 +150,7 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
         option: Its name in the message.
 
     Raises:
-        UsageError: `names` is not a sequence of str.
+        UsageError: `names` is a single str, or not an iterable of str.
     """
     rule = f"{option} must be a sequence of names"
     try:

@@ -57,8 +57,11 @@ class Selection:
     """The engines to check for.
 
     Attributes:
-        names: The names from the caller; None for every engine with a proved entry.
-        versions: Versions by engine; entries about other versions are left out.
+        names: The engines and families that the caller named, or `all`; None for every engine with a proved entry.
+        versions: Versions by engine or family; divergences of other versions are left out.
+
+    Raises:
+        UsageError: An engine is not known, or a version does not begin with a number.
     """
 
     names: tuple[str, ...] | None = None
@@ -66,15 +69,17 @@ class Selection:
 
     def __post_init__(self) -> None:
         families = {name.partition("-")[0] for name in ALL_TITLES}
-        for name in (*(self.names or ()), *self.versions):
-            if name not in ALL_TITLES and name not in families and name != ALL:
-                raise unknown_name("engine", name, [*ALL_TITLES, *sorted(families - {*ALL_TITLES}), ALL])
+        engines = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
+        for names, choices in ((self.names or (), [*engines, ALL]), (self.versions, engines)):
+            for name in names:
+                if name not in choices:
+                    raise unknown_name("engine", name, choices)
         for engine, version in self.versions.items():
             if not version[:1].isdigit():
                 raise UsageError(f"the version of engine {engine!r} must begin with a number, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. One known from reports alone must be named in full."""
+        """Whether an engine is selected; its family does not select an engine that is known from reports alone."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -82,7 +87,7 @@ class Selection:
         return engine not in REPORTED_TITLES and self.names_engine(engine)
 
     def names_engine(self, engine: str) -> bool:
-        """Whether the caller named an engine or its family."""
+        """Whether the caller named an engine or its family; `all` does not count."""
         return any(_is_of(engine, name) for name in self.names or ())
 
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
@@ -124,7 +129,7 @@ class CheckReport:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values: the findings by node, and once each entry that they name."""
+        """Return the report as JSON values: the findings, and each entry that they name once."""
         findings = self.findings
         rules = {finding.defect.rule: self._describe_rule(finding.defect) for finding in findings}
         return {

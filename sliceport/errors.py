@@ -1,7 +1,7 @@
 """Errors and refusals.
 
-Every message is one sentence: the operator and node, the rule, the value found and what to do. It must be
-understandable inside another library's traceback.
+Every message is one sentence, which names the operator and node, the rule, the value found and what to do, as far as
+there are any. It must be understandable inside another library's traceback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Rule = Literal["list", "sizes", "count", "no sizes", "uneven", "num_outputs abov
 
 
 class SliceportError(Exception):
-    """Base of every error that sliceport raises on purpose."""
+    """Base of the errors of sliceport."""
 
 
 class InvalidSlice(SliceportError, ValueError):
@@ -30,7 +30,7 @@ class InvalidSlice(SliceportError, ValueError):
 
 
 class UnsupportedSlice(SliceportError, ValueError):
-    """A legal node that the target cannot express (strings, too many dimensions, sizes beyond UINT32, ...)."""
+    """A legal node that is not lowered (strings, too many dimensions, sizes beyond UINT32, an unknown shape, ...)."""
 
 
 class DynamicSlice(SliceportError, ValueError):
@@ -63,7 +63,7 @@ class MissingExtra(SliceportError, ImportError):
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
-    """Return the error for a name that is not in `known`, with the most similar known name."""
+    """Return the error for a name that is not in `known`: it lists these, and asks whether a similar one was meant."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []

@@ -47,7 +47,7 @@ class Changes(Protocol):
         ...
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the changes for people; `verbose` adds the nodes that were not changed, with reasons."""
+        """Format the changes for people; `verbose` adds details about nodes."""
         ...
 
 
@@ -297,10 +297,11 @@ def all_targets() -> tuple[str, ...]:
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, the engine is that of the output's format if it takes the model, else that of the model's format.
+    Without `target`, the engine is the first target of the output's format that takes the model, else the first of the
+    model's format.
 
     Raises:
-        UsageError: `target` is unknown or does not take the model.
+        UsageError: `target` is unknown or does not take the model, or no installed format takes the model or output.
     """
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())

@@ -32,7 +32,7 @@ class InvalidNode:
         return self.op, self.node, f"not valid: {self.reason}"
 
     def to_json(self) -> dict[str, str]:
-        """Return the node and the reason as JSON."""
+        """Return the node as JSON values."""
         return asdict(self)
 
 
@@ -78,7 +78,7 @@ class Change:
 
 
 def explain(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return why a node is rewritten or kept: its defects, or that it is not in the form for the target."""
+    """Return why a node is rewritten or kept: for its defects, or because it is not in the form for the target."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 
@@ -90,7 +90,7 @@ class Hardening:
         target: The engine that the model was hardened for.
         version: The version of the engine whose defects are known.
         nodes: The number of slicing nodes in the model.
-        changes: One for each node that the engine computes wrongly or refuses.
+        changes: One for each node that the engine computes wrongly or refuses, or that is not in the form for it.
         invalid: The nodes that break their specification.
         notes: Sentences about steps before the hardening.
         is_form: Whether nodes were rewritten because they are not in a form, and not because of known defects.
@@ -111,7 +111,7 @@ class Hardening:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node is valid, and every node with a defect was rewritten."""
+        """Whether every node is valid, and every node in `changes` was rewritten or removed."""
         return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:

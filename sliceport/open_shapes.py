@@ -21,8 +21,9 @@ def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tu
     """Choose shapes for the inputs of a model's file that have open sizes and no given shape.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
-    another prime. An expression of symbols (`past + 1`) gets its value, and a size with bounds gets a size within them.
-    Inputs of unknown rank and inputs without open sizes are left out.
+    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
+    gets a size within them. Inputs of unknown rank and inputs without open sizes are left out. The result is empty for
+    a format that does not declare shapes.
 
     Args:
         model: The file.
@@ -30,7 +31,7 @@ def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tu
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format takes it.
+        UsageError: No installed format takes the model.
     """
     format_ = format_of(model)
     return choose_sizes(format_.declared_shapes(model), given or {}) if isinstance(format_, DeclaresShapes) else {}
@@ -65,7 +66,7 @@ def choose_sizes(
         sizes |= {dim: size for dim, size in dims_and_sizes if isinstance(dim, str) and dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
-        """Return the size for a declared one; None for a formula."""
+        """Return the size for a declared dimension; None for a formula."""
         first = other if axis else leading
         if isinstance(dim, int):
             return dim
@@ -127,7 +128,7 @@ _MAX_FORMULA = 200
 
 
 def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
-    """Parse a symbol that is a formula; return None for a name.
+    """Parse a symbol that is a formula; return None for any other symbol.
 
     A hyphen may be part of a name: `batch-size` is a formula only if `batch` and `size` are symbols too.
     """

@@ -29,7 +29,7 @@ def _escape_octal(character: str) -> str:
 
 
 def _quote_for_windows(word: str) -> str:
-    """Quote a word by the rules of C programs on Windows, and if it has characters special to cmd.exe or PowerShell."""
+    """Quote a word if C programs on Windows need it, or if it has characters that are special to a shell there."""
     quoted = subprocess.list2cmdline([word])
     if quoted.startswith('"') or not _SPECIAL_ON_WINDOWS & set(word):
         return quoted

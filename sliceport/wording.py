@@ -40,7 +40,7 @@ def spell(python: str, shell: str) -> str:
 
 
 def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
-    """Put a text on one line, and cut it after `limit` characters.
+    """Put a text on one line. Cut it after `limit` characters if it is longer, and add an ellipsis.
 
     >>> shorten("a long text", 6)
     'a long...'
@@ -131,7 +131,10 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
-    """Describe an unexpected error in a sentence that ends with `advice`, to follow the name of the model's file."""
+    """Describe an unexpected error in a sentence, to follow the name of the model's file.
+
+    It ends with `advice`, unless there is not enough memory or the model is nested too deeply.
+    """
     if isinstance(error, MemoryError | RecursionError):
         kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
         return f"the model exceeds the {kind} of this machine."

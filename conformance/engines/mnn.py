@@ -28,7 +28,9 @@ def open_engine() -> Run:
     def make_value(array: Any) -> Any:
         if array.dtype == np.int64:  # the least and the greatest integer stay what they are
             array = array.clip(-(2**31), 2**31 - 1)
-        array = np.ascontiguousarray(array.astype(_STORED.get(str(array.dtype), array.dtype)))
+        array = array.astype(_STORED.get(str(array.dtype), array.dtype))
+        if str(array.dtype) not in kinds:
+            raise TypeError(f"MNN's Python package writes no elements of type {array.dtype}")
         value = MNN.expr.placeholder(list(array.shape), MNN.expr.NCHW, kinds[str(array.dtype)])
         if array.size:
             value.write(array)

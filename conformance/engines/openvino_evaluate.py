@@ -22,9 +22,14 @@ def open_engine() -> Run:
 
     core = openvino.Core()
 
+    def make_tensor(kind: Any, array: Any) -> Any:
+        tensor = openvino.Tensor(kind, openvino.Shape(array.shape))
+        tensor.data[...] = array.view(tensor.data.dtype)
+        return tensor
+
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         network = core.read_model(model)
-        tensors = [openvino.Tensor(np.ascontiguousarray(inputs[value.any_name])) for value in network.inputs]
+        tensors = [make_tensor(value.element_type, inputs[value.any_name]) for value in network.inputs]
         outputs = [openvino.Tensor(value.element_type, openvino.Shape([])) for value in network.outputs]
         if not network.evaluate(outputs, tensors):
             raise RuntimeError("Model.evaluate returns False")

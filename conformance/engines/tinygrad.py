@@ -14,9 +14,16 @@ REQUIREMENTS = ["tinygrad==0.14.0", "numpy==2.4.6"]
 def open_engine() -> Run:
     """Load the engine."""
     os.environ["DEV"] = "PYTHON"
+    import ml_dtypes
+    from tinygrad import dtypes
     from tinygrad.nn.onnx import OnnxRunner
 
+    def to_numpy(value: Any) -> Any:
+        if value.dtype == dtypes.bfloat16:  # numpy() would make float32 of it
+            return value.bitcast(dtypes.uint16).numpy().view(ml_dtypes.bfloat16)
+        return value.numpy()
+
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
-        return [value.numpy() for value in OnnxRunner(str(model))(inputs).values()]
+        return [to_numpy(value) for value in OnnxRunner(str(model))(inputs).values()]
 
     return run

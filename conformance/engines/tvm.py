@@ -13,7 +13,6 @@ REQUIREMENTS = ["apache-tvm==0.27.0.post1", "onnx==1.23.2", "ml_dtypes==0.6.0", 
 
 def open_engine() -> Run:
     """Load the engine."""
-    import numpy as np
     import onnx
     import tvm
     from tvm import relax
@@ -22,7 +21,7 @@ def open_engine() -> Run:
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:
         module = from_onnx(onnx.load(model), keep_params_in_input=False)
         machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
-        results = machine["main"](*[tvm.runtime.tensor(np.ascontiguousarray(value)) for value in inputs.values()])
+        results = machine["main"](*[tvm.runtime.tensor(value) for value in inputs.values()])
         return [results.numpy()] if hasattr(results, "numpy") else [result.numpy() for result in results]
 
     return run

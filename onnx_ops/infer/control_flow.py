@@ -43,7 +43,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
 
 def _certainly_runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
-    """Return whether a Loop is certain to run its body: neither its trip count nor its condition is open or 0."""
+    """Return whether a Loop is certain to run its body: trip count and condition are above 0 or left out."""
     loop_inputs = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     return all(data is not None and bool((data > 0).all()) for data in loop_inputs)
 

@@ -13,7 +13,7 @@ from onnx_ops.model.views import Dims
 
 
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return a copy of a node whose axes are not negative.
+    """Return a copy of a node with its negative axes counted from the front.
 
     Operator sets below 11 allow no negative axes, so onnx infers nothing from them. But exporters write them, and
     onnxruntime accepts them.
@@ -65,6 +65,8 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a reduction of data that may have no elements, with each negative axis left open.
+
+    They are None if the reduction may remove a negative axis.
 
     onnxruntime keeps the negative axes of empty data as they are, and ignores keepdims for them.
     """

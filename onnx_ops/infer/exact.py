@@ -36,7 +36,7 @@ ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Fl
 """Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
 _FLOAT_OPERATORS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 OPERATORS = _SELECTING | _INTEGER_OPERATORS | _FLOAT_OPERATORS | {"Cast"}
-"""Operators that `evaluate` computes, at least for some element types."""
+"""Operators that `evaluate` computes, at least for some element types; a Constant is read instead."""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
@@ -78,7 +78,7 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
 
 
 def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
-    """Return whether every engine casts an array to the same elements of another type.
+    """Return whether every engine certainly casts an array to the same elements of another type.
 
     Engines differ if a float is out of the range of the new type, if it is NaN, and if it is cast to an integer and has
     more than 32 bits. All of them keep the lowest bits of an integer.
@@ -109,7 +109,7 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether Range has the same length under any rounding.
+    """Return whether Range has the same length under any rounding, as far as onnx infers one.
 
     Args:
         bounds: The inputs of the Range, None for each that is open.
@@ -194,7 +194,7 @@ def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """Divide integers exactly, because onnx 1.18 divides them as floats."""
+    """Divide, integers exactly, because onnx 1.18 divides them as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)

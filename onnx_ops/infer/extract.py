@@ -49,7 +49,7 @@ class _Record(NamedTuple):
     Attributes:
         node: The node.
         fields: The fields of `NodeInModel` by name, without the element type, which may be inferred later.
-        used: Whether something reads each output.
+        used: For each output, whether a node reads it or it is an output of a graph.
     """
 
     node: NodeView
@@ -123,7 +123,7 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 
 def _shapes_hint(model: ModelView) -> str:
-    """Return the end of a message: it lists the open dimensions of the graph inputs and shows how to give sizes."""
+    """Return the end of a message, which lists the open dimensions of the graph inputs, if any, with an example."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value in model.graph.inputs:

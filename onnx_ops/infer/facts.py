@@ -35,7 +35,7 @@ class Facts:
         dims: Sizes, each a number, a symbol or None; None if the rank is unknown.
         non_tensor_type: Serialised type of a value that is not a tensor.
         data: Elements, if all of them are the same for all inputs.
-        integers: Elements as objects, None for each unknown one; only of small tensors of integers.
+        integers: Elements as objects, None for each unknown one; only of small tensors of integers or bools.
     """
 
     element: int = 0
@@ -55,7 +55,10 @@ class Facts:
         return static_sizes(self.dims)
 
     def list_integers(self) -> Array | None:
-        """Return the elements as objects, None for each unknown one; None if this is not a small tensor of integers."""
+        """Return the elements as objects, None for each unknown one; None unless the shape is known and small.
+
+        It is also None for types other than INT32, INT64 and BOOL.
+        """
         if self.integers is not None:
             return self.integers
         sizes = self.sizes
@@ -68,7 +71,7 @@ class Facts:
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store elements of an integer or bool tensor. Those that do not fit its type become unknown."""
+        """Store elements of a tensor of INT32, INT64 or BOOL. Integers that do not fit its type become unknown."""
         limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
             is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -98,7 +101,7 @@ def read_type(serialized: bytes) -> Facts:
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with the parts that were not inferred taken from the declared type; inferred numbers win."""
+    """Return `facts` with missing parts taken from the declared type, which also replaces inferred symbols."""
     declared_facts = read_type(declared.SerializeToString())
     if not (facts.element or facts.non_tensor_type):
         facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
@@ -121,7 +124,7 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
-    """Read the elements of a tensor; None if they are strings, damaged, too many or in another file."""
+    """Read the elements of a tensor; None if they are strings, not valid, too many or in another file."""
     # NumPy stores an element in at least a byte, so that more elements than bytes are too many.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:

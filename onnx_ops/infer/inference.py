@@ -23,7 +23,7 @@ def infer(model: ModelView) -> dict[Any, Facts]:
     """Infer types, shapes and constants for all graph inputs and node outputs. Values without facts are omitted.
 
     Args:
-        model: The model; it is not changed. Tensors in other files are not read.
+        model: The model. Its facts are not stored in it, and large tensors in other files are not read.
     """
     try:
         serialized, values = model.serialize()
@@ -54,7 +54,8 @@ def infer_shapes(model: ModelView) -> dict[Any, Facts]:
 def _propagate(model: bytes) -> list[Facts]:
     """Run `propagate` in a child of the sandbox, which may be this process, because onnx's inference may crash.
 
-    After a crash, only the rules of this package are applied, in this process.
+    If that process fails, only the rules of this package are applied, in this process. The result is empty if graphs
+    are nested too deep.
     """
     try:
         if is_expendable():

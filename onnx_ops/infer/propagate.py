@@ -62,7 +62,7 @@ class Scope:
     """Values that are visible in a graph.
 
     Attributes:
-        outer: Scope of the graph around it.
+        outer: Scope of the graph around it; None for the main graph and for functions.
         opsets: Version of each operator set.
         attributes: Attributes of the call of the function around it.
         depth: The number of subgraphs and function calls around it.
@@ -78,7 +78,7 @@ class Scope:
     facts: dict[str, Facts] = field(default_factory=dict)
 
     def find_facts(self, name: str) -> Facts:
-        """Return the facts of a visible value; those of an inner graph hide those of an outer one."""
+        """Return the facts of a value of the innermost graph that has them, or `NO_FACTS`."""
         scope: Scope | None = self
         while scope is not None:
             facts = scope.facts.get(name)
@@ -238,7 +238,7 @@ class _Propagation:
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Visit the nodes of a function for one call of it and return the facts of its outputs."""
+        """Visit the nodes of a function for one call and return the facts of its outputs; none beyond the limits."""
         if scope.depth > MAX_CALLS or self._visited_nodes > max_visited_nodes(len(self._model.graph.node)):
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
@@ -255,7 +255,7 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs that onnx infers; none of them if it cannot."""
+        """Return the facts of a node's outputs by onnx's inference or function for the operator; none if it fails."""
         if not self._uses_onnx or len(node.output) > MAX_RANK:
             return []
         try:
@@ -292,7 +292,7 @@ class _Propagation:
         return types, tensors
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines a standard operator without inference in onnx; None if it has none."""
+        """Return the function that defines an operator; None if it has none, or one that depends on an unknown type."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
             types = [self._serialize_type(facts) for facts in inputs]
@@ -324,7 +324,7 @@ class _Propagation:
                 facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
-        """Drop sizes that no tensor has, and dims and elements once all facts together take too much memory."""
+        """Drop too large sizes and ranks, and dims or elements once all facts together take too much memory."""
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])
             facts = Facts(facts.element, dims, facts.non_tensor_type)
@@ -347,7 +347,7 @@ class _Propagation:
 
 
 def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts without elements that are so many that nothing reads them; `propagate` reports no others."""
+    """Return facts without their elements if those have more than `LARGE_BYTES`, because nothing would read them."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
@@ -369,7 +369,7 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
 
 
 def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output, and store those that follow from the known ones of the inputs."""
+    """Store those integers of a node's only output that follow from the known ones of its inputs."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return

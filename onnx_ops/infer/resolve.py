@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
 
-    A name may also be that of a node output of the main graph whose shape cannot be inferred.
+    A name may also be that of a node's output in the main graph, for shapes that cannot be inferred.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension
-            that the model fixes gets another size.
+            gets two sizes.
     """
     shapes = read_input_shapes(input_shapes)
     if not shapes:
@@ -78,7 +78,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbolic dimension, which may be an expression in others."""
+    """Return the size of a symbolic dimension, which may be an expression in others; a name if it stays open."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -135,9 +135,9 @@ class ResolvedShapes:
 
 
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
-    """Infer shapes and fold constants until the slicing nodes are resolved, or nothing more follows.
+    """Resolve slicing nodes as they are, or else with inferred shapes; if that is not enough, fold constants.
 
-    Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
+    Nodes that are folded leave their graph (`node.graph` is None); all others stay the same objects.
     """
     resolved = ResolvedShapes()
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
@@ -159,7 +159,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
 
 
 def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
-    """Return the `id` of each node in a branch of an If that is never taken."""
+    """Return the `id` of each node in a branch of an If that is never taken, because the condition is constant."""
     untaken: set[int] = set()
     for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
@@ -177,7 +177,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes by constants if their outputs are small and the same for all inputs.
+    """Replace nodes by constants if their outputs are known, and none is an output of a graph.
 
     Returns:
         The bytes of each output of the slicing nodes that were folded, by the node's `id`.
@@ -221,7 +221,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
 
 
 def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
-    """Return whether all slicing nodes are resolved and none can be folded, so that inference would add nothing."""
+    """Return whether inference would add nothing: no slicing node is unresolved, and none can be folded."""
     if unresolved:
         return False
     # Slices of graph inputs cannot be folded. This common case needs no search for constants.
@@ -231,7 +231,7 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
 
 
 def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Return whether a slicing node reads only constants and values computed from constants and known shapes."""
+    """Return whether a slicing node reads only small constants and values computed from these and known shapes."""
     constant_ids: set[int] = set()
     slicing_ids = {id(node) for node in slicing}
     for node in all_nodes(model.graph):

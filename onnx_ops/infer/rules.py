@@ -123,7 +123,7 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the elements of the data that each region selects to the facts of an output, if they are known."""
+    """Copy the elements that each region selects to the facts of an output, if those of the data are known and few."""
     for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
@@ -215,7 +215,7 @@ def _list_length(facts: Facts) -> int | None:
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
-    """Return the integers of an input; None if it is not a constant list of them."""
+    """Return the integers of an input; None if it is not a constant list of INT32 or INT64."""
     facts = inputs[index] if index < len(inputs) else NO_FACTS
     if facts.data is None or facts.element not in _INDEX_TYPES or facts.data.ndim != 1:
         return None

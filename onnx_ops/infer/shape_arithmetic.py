@@ -108,7 +108,7 @@ def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
-    """Return the broadcast of a size of the data and a size of the target; None if it is open."""
+    """Return the broadcast of a size of the data and one of the target; a symbol of the data or None if it is open."""
     if size == 1:
         return dim
     if isinstance(dim, int) and dim != 1:
@@ -140,7 +140,7 @@ def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def divide(a: int, b: int) -> int | None:
-    """Divide integers as ONNX does: round toward zero."""
+    """Divide integers as ONNX does: round toward zero; None for a division by 0."""
     if b == 0:
         return None
     quotient = abs(a) // abs(b)

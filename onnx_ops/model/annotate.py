@@ -77,7 +77,7 @@ class OnnxSource:
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-    """Replace the annotations of a node; `lowered` has an entry for each call of the function that the node is in."""
+    """Replace the annotations of a node; `lowered` has one entry, or one for each call of the node's function."""
     verdicts = {n.verdict for n in lowered}
     annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
     reason = next((n.reason for n in lowered if n.reason is not None), None)

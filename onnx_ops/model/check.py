@@ -1,6 +1,6 @@
 """The check that an ONNX model is well-formed, on which all later stages rely.
 
-Of the operators only Constant is checked against its specification, because it is read everywhere.
+Only Constant is checked against the specification of its operator, in part: it is read everywhere.
 """
 
 from __future__ import annotations
@@ -53,10 +53,13 @@ _CONSTANTS = {
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
-    """Check a model: text is UTF-8, names are defined once, types exist, data fit their shapes, paths are safe.
+    """Check that a model is well-formed, and return its findings.
+
+    Among the rules: text is UTF-8, each name is defined once, types exist, small data fit their shapes, data files are
+    in the folder of the model, and no function calls itself.
 
     Raises:
-        ModelError: The model breaks one of these rules.
+        ModelError: The model breaks a rule.
     """
     # Protobuf parses nearly any bytes, so that these two fields tell a model from another file.
     if proto.ir_version < 1 or not proto.HasField("graph"):
@@ -108,7 +111,10 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 _Scopes = tuple[set[str], ...]
-"""The names that a graph can read. The sets are not joined, which would be quadratic for many nested graphs."""
+"""For each graph around a graph: the names defined so far, and those of the outputs of all its nodes.
+
+The sets are not joined, which would be quadratic for many nested graphs.
+"""
 _FunctionKey = tuple[str, str, str]
 
 
@@ -156,7 +162,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
 
 
 def _check_input_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
-    """Check that no input has a negative size. Other values may, because some exporters write open sizes so."""
+    """Check that no input has a negative size; note whether others have one: some exporters write open sizes so."""
     for value in graph.input:
         for axis, size in _negative_sizes(value):
             raise ModelError(f"input {value.name!r} has dimension {size} on axis {axis}, below 0.")
@@ -183,7 +189,7 @@ def _is_defined(name: str, scopes: _Scopes) -> bool:
 def _check_nodes(
     nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, owner: str, findings: Findings
 ) -> None:
-    """Check the nodes of a graph or function, and add their outputs to `defined`, the names that it defines by then."""
+    """Check the nodes of a graph or function; add their outputs to `defined`, which has its inputs and initializers."""
     all_outputs: set[str] = set()
     label = f"a node of {owner}"
     node_values: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
@@ -200,8 +206,8 @@ def _check_nodes(
     defined.add("")  # an input that is left out
     for node, inputs, outputs in node_values:
         for name in () if defined.issuperset(inputs) else inputs:
-            if name not in defined and not _is_defined(name, outer):
-                if name not in all_outputs:
+            if name not in defined and not _is_defined(name, outer[::2]):
+                if name not in all_outputs and not _is_defined(name, outer[1::2]):
                     raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
                 findings.is_sorted = False
         if node.attribute or node.metadata_props:
@@ -251,7 +257,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return the message in a field, or nothing: protobuf returns an empty message for a field that is not set."""
+    """Return a tuple of the message in a field; an empty one if the field is not set, which reads as a message."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 
@@ -281,7 +287,7 @@ def _check_type(type_proto: onnx.TypeProto, owner: str, findings: Findings) -> N
 
 
 def check_data_files(findings: Findings, folder: str | os.PathLike[str]) -> None:
-    """Check that external data files are regular files: reading a pipe or a device may never end.
+    """Check that no external data file is a pipe, a device or a folder; reading a pipe may never end.
 
     Args:
         findings: The findings of `check_proto`.

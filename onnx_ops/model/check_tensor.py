@@ -16,7 +16,7 @@ from sliceport.errors import ModelError
 
 _MAX_BYTES = 2**63
 """No file is as large, because its size is a signed 64-bit number."""
-_MAX_DIGITS = 19  # of _MAX_BYTES; Python refuses to parse thousands
+_MAX_DIGITS = 19  # those of _MAX_BYTES; Python refuses to parse a number of thousands of digits
 _MAX_CHECKED_BYTES = 2**20
 """Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
 _DATA_FIELDS: dict[int, tuple[str, int]] = {
@@ -29,7 +29,8 @@ _DATA_FIELDS: dict[int, tuple[str, int]] = {
     ElementType.UINT64: ("uint64_data", 1),
     ElementType.STRING: ("string_data", 1),
 }
-"""The field that lists the elements of a tensor without raw data, and the entries per element; others: `int32_data`."""
+"""The field that lists the elements of a tensor without raw data, and the entries per element. Others:
+`int32_data`, one."""
 
 
 @dataclass
@@ -37,10 +38,10 @@ class Findings:
     """Properties of a well-formed model, which the checks here and in `check` set.
 
     Attributes:
-        is_sorted: Whether every node comes after the nodes that it reads from.
+        is_sorted: Whether every node, with its bodies, comes after the nodes that it reads from.
         data_files: The external data files, as the model names them.
         has_functions: Whether it has functions that must be inlined to be read.
-        has_negative_sizes: Whether the declared shape of a value has a size below 0.
+        has_negative_sizes: Whether a graph declares a value with a size below 0.
         sparse_initializer: The name of an initializer of any graph that is sparse, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
@@ -54,7 +55,7 @@ class Findings:
 
     @property
     def needs_onnx_ir(self) -> bool:
-        """Whether the model must be read by onnx-ir: it has functions, unsorted graphs, or more than dense tensors."""
+        """Whether onnx-ir must read the model, because it has functions, is not sorted or is not plain."""
         return self.has_functions or not (self.is_sorted and self.is_plain)
 
     @property
@@ -101,7 +102,7 @@ def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], fin
 
 
 def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
-    """Check that the data have the length of the shape. A tensor without data passes here and fails when it is read."""
+    """Check that the data, if there are any, have the length of the shape. Without them, reading the tensor fails."""
     if tensor.HasField("raw_data"):
         if element == onnx.TensorProto.STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")

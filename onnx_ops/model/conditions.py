@@ -115,7 +115,7 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers.
 
-    A defect whose handling is `named` has no replacement; it is returned alone.
+    A defect that makes others irrelevant is returned alone: one of `find_unfixable`, or NOTHING_SELECTED.
 
     Args:
         node: The Slice.
@@ -140,7 +140,7 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
-    """Return the defect that no replacement avoids: too many axes, or a result about which engines disagree."""
+    """Return the defect that no replacement avoids, too many axes or a result about which engines disagree; or None."""
     if sizes is not None and len(sizes) > _MAX_AXES:
         return MORE_THAN_EIGHT_AXES
     disagreement = find_disagreement(node, opset, sizes)  # `harden` rewrites some contested nodes all the same
@@ -157,7 +157,10 @@ def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[
 
 
 def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
-    """Return equivalent bounds, with 0 for starts below the axis that onnxruntime's DirectML provider refuses."""
+    """Return the bounds, with 0 for each start below the axis that onnxruntime's DirectML provider refuses.
+
+    By the specification they select the same elements.
+    """
     adapted = {}
     for axis, entry in entries.items():
         size = sizes[axis] if sizes is not None else None
@@ -168,7 +171,7 @@ def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[
 
 
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
-    """Return the defects that a Split triggers; arguments and order are those of `slice_defects`."""
+    """Return the defects that a Split triggers; the arguments are those of `slice_defects`."""
     unfixable = find_unfixable(node, opset, sizes)
     # The provider refuses too many axes even if nothing reads the parts. All other defects show in parts that are read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
@@ -211,7 +214,9 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 
 
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
-    """Return the entries of a Reshape's shape: integers, and each operand of a Concat that is not constant.
+    """Return the entries of a Reshape's shape: integers, and the value itself for each part that is not constant.
+
+    Parts are the operands of a Concat, or else the whole shape. The list is empty if an operand is left out.
 
     Args:
         shape: The shape.
@@ -243,7 +248,7 @@ def reshape_defects(node: NodeView, entries: Sequence[ValueView | int]) -> Defec
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
     """Return the defects that a MatMul of tensors of these sizes and this element type triggers.
 
-    The DirectML provider leaves element types other than FLOAT and FLOAT16 to the CPU provider.
+    MATMUL_BY_A_VECTOR is one of FLOAT, FLOAT16 or an unknown type: the CPU provider computes other types.
     """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
@@ -262,10 +267,10 @@ def einsum_terms(node: NodeView) -> list[str]:
 
 
 def einsum_defects(node: NodeView) -> Defects:
-    """Return the defects that an Einsum triggers. The DirectML provider decides by the labels alone.
+    """Return the defects that an Einsum of two tensors triggers. The DirectML provider decides by the labels alone.
 
-    It computes an Einsum of two tensors that sums over one label by a GEMM, on an axis of each tensor's own and two
-    shared axes. All others that sum become a product and a sum, which crash unless the output is a scalar.
+    It computes an Einsum that sums over one label by a GEMM, which has one axis of each tensor's own and two shared
+    axes. Any other Einsum that sums becomes a product and a sum, which crash unless the output is a scalar.
     """
     terms = einsum_terms(node)
     if len(terms) != len(("left", "right", "output")):
@@ -316,7 +321,7 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
 
 
 def _start_of_run(region: Region) -> int | None:
-    """Return the first element of a region that is one run of elements, but not all; None for any other region."""
+    """Return the first index of a region that is one run of elements, but not all of them; None for other regions."""
     counts = [len(indices) for indices in region.ranges]
     is_whole = [count == size for count, size in zip(counts, region.input_shape, strict=True)]
     # In a run, the axes in front of the first long one select one element, and the axes behind it are whole.
@@ -331,7 +336,7 @@ def _start_of_run(region: Region) -> int | None:
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether a node computes a value for one reader, with nodes between that only change its shape."""
+    """Return whether a node computes a value for one reader; nodes between may change the shape."""
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
         if producer is None or producer.op_type == "Constant" or not producer.inputs:
@@ -344,7 +349,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 
 
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
-    """Return whether one node of `_FUSED` alone reads a value, once, with nodes between that only change its shape."""
+    """Return whether one node alone reads a value, once, and is in `_FUSED`; nodes between may change the shape."""
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
@@ -358,5 +363,5 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 
 
 def constant_of_shape_defects(shape: Array | None) -> Defects:
-    """Return the defects that a ConstantOfShape triggers whose shape has these elements, None if they are not known."""
+    """Return the defects that a ConstantOfShape triggers; `shape` has its output's sizes, None if they are open."""
     return (EMPTY_FILL,) if shape is not None and 0 in shape else ()

@@ -1,4 +1,4 @@
-"""Contested nodes: Slices and Splits about which engines disagree. No pass rewrites one or its consumers."""
+"""Contested nodes: Slices and Splits about which engines disagree. `rewrite` does not change them, `harden` may."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 
 
 def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice or Split with constant parameters, or None.
+    """Return the defect that makes engines disagree about a Slice or Split whose parameters are known, or None.
 
     Args:
         node: Any node.

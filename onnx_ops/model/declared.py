@@ -1,4 +1,4 @@
-"""Declarations in an ONNX file: the shapes of its inputs, and its external data files."""
+"""Contents of an ONNX file that need no check: shapes of inputs, ids of nodes, and names of external data files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOCATION = b"location"
 
 
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
-    """Return the shapes of the inputs without a default; weights in other files are not read.
+    """Return the shapes of the inputs without an initializer, by name; weights in other files are not read.
 
     A size below 0 counts as open here, although reading the model refuses it. An input that is not a tensor, or whose
     rank is not declared, has None for a shape.
@@ -63,6 +63,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
     after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch
     begins with the id of the If and the attribute. Functions are graphs, too, whose nodes `mark_written_names` names.
+    Nodes in bodies within bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -112,7 +113,7 @@ def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
 
 
 def _stays_in_folder(location: str | bytes) -> bool:
-    """Return whether a name stays in the model's folder; `check` refuses the others."""
+    """Return whether a name stays in the model's folder; `check_proto` refuses the others."""
     if isinstance(location, bytes) or "\0" in location:
         return False
     windows, posix = PureWindowsPath(location), PurePosixPath(location)

@@ -13,10 +13,10 @@ from onnx_ops.model.walk import model_graphs
 
 @contextmanager
 def defaults_aside(model: ir.Model) -> Iterator[None]:
-    """Remove the initializers of graph inputs inside the context, and restore them after it.
+    """Remove the initializers of replaceable graph inputs inside the context, and restore them after it.
 
-    From version 4 of the format on, a caller may replace such an initializer of the main graph. Below, each initializer
-    is an input, and none can be replaced. In the body of a loop or a branch, the node around it sets the inputs.
+    In the main graph, a caller may replace them from version 4 of the format on. Below, each initializer is an input,
+    and none can be replaced. In the body of a loop or a branch, the node around it sets the inputs.
     """
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
@@ -37,7 +37,7 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
 
 
 def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Remove the initializers of graph inputs (see `defaults_aside`), and return those of the main graph by name."""
+    """Remove the initializers of replaceable inputs (see `defaults_aside`); return those of the main graph by name."""
     tensors: dict[str, ir.TensorProtocol] = {}
     for graph, value in _defaults(model):
         name, tensor = value.name or "", value.const_value
@@ -49,7 +49,7 @@ def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
-    """Give inputs the defaults that `pop_defaults` removed."""
+    """Give inputs of the main graph the defaults that `pop_defaults` returned."""
     for value in model.graph.inputs:
         tensor = defaults.get(value.name or "")
         if tensor is not None:
@@ -58,7 +58,7 @@ def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> 
 
 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
-    """Return the graph inputs with an initializer that can be replaced, each with its graph; see `defaults_aside`."""
+    """Return the replaceable graph inputs that have an initializer, each with its graph; see `defaults_aside`."""
     return [
         (graph, value)
         for graph in model_graphs(model)

@@ -15,5 +15,5 @@ def usual_name(domain: str) -> str:
 
 
 def standard_opset(imports: Mapping[str, int], default: int = 1) -> int:
-    """Return the version of ONNX's own operators that a model or function imports, by either name."""
+    """Return the version of ONNX's own operators that is imported by either name, or else the default."""
     return imports.get("", imports.get("ai.onnx", default))

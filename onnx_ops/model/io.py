@@ -30,7 +30,7 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
 
 
 def read_to_change(model: Any) -> CheckedModel:
-    """Read a model, as `read_any` does, that onnx-ir can write again.
+    """Read a model as `read_any` does; refuse one that onnx-ir would not write again as a whole.
 
     Raises:
         ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
@@ -47,7 +47,7 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     """Check a model and read it into onnx-ir; external data are looked for in `base_dir`.
 
     Raises:
-        ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
+        ModelError: See `check_model` and `to_ir`.
     """
     return to_ir(check_model(proto, base_dir))
 
@@ -56,7 +56,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
     """Read a model into onnx-ir. Unsorted graphs come out sorted, sizes below 0 open.
 
     Raises:
-        ModelError: onnx-ir cannot represent the model.
+        ModelError: onnx-ir cannot represent the model, or a graph has a cycle.
     """
     with path_in_errors(checked.path):
         return _to_ir(checked)
@@ -66,7 +66,7 @@ def clone_sorted(model: ir.Model) -> ir.Model:
     """Return a copy whose nodes are sorted. It shares the tensors, unless the nodes of the model are not sorted.
 
     Raises:
-        ModelError: A node reads a value that nothing defines, or nodes wait for each other.
+        ModelError: The model cannot be cloned or sorted; see `read_any` and `to_ir`.
     """
     try:
         return model.clone()
@@ -100,7 +100,7 @@ def _to_ir(checked: CheckedModel) -> ir.Model:
 
 
 _MIN_EXTERNAL = 256
-"""Weights of fewer bytes go into the model itself when it moves to another folder."""
+"""Weights of up to this many bytes go into the model itself when it moves to another folder."""
 _MAX_EMBEDDED = 2**28
 """The most bytes of external tensors that are embedded in a model that moves."""
 _HeldTensor = tuple[ir.TensorProtocol | None, Callable[[ir.TensorProtocol], None]]
@@ -189,19 +189,19 @@ def write_model(
 ) -> None:
     """Write a model. Outputs that a Split leaves out are named, or the file would have fewer and other parts.
 
-    External weights stay where they are if the new file is in their folder. Otherwise they are written into one file
-    beside the new one, whose name ends in `.data`; those in attributes of nodes, or in graphs of functions, are
-    embedded in the new file itself.
+    External weights stay where they are if the new file is in their folder. Otherwise they and all other large weights
+    are written into one file beside the new one, whose name ends in `.data`; small external ones, and those in
+    attributes of nodes or in graphs of functions, are embedded in the new file itself.
 
     Args:
         model: The model.
         path: The new file; its name ends in .onnx.
-        overwrite: Whether to replace the new file, or its data.
+        overwrite: Whether to replace existing files.
         accept: Decides whether to keep the written file, given its path and the folder of its external data.
 
     Raises:
-        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, the file is one of
-            the model's data files, or the file cannot be written.
+        UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
+            model's data files, or a file cannot be written.
         ModelError: The model has no form that a file can hold (above 2 GiB, say), or its weights cannot be read.
     """
     target = _check_target(path)
@@ -224,7 +224,7 @@ def write_model(
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto, with the same changes as `write_model`; external weights stay where they are.
+    """Return a model as a ModelProto. Left-out outputs of a Split are named; external weights stay where they are.
 
     Raises:
         ModelError: onnx-ir cannot represent the model.
@@ -306,7 +306,7 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights of a model into a file, and let the model refer to it inside the context."""
+    """Write the weights above `_MIN_EXTERNAL` into a file, and let the model refer to it inside the context."""
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:

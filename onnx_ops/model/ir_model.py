@@ -1,4 +1,4 @@
-"""A view of an onnx-ir model, for models given as one and for files that must be inlined or sorted."""
+"""A view of an onnx-ir model, for models given as one and for those that `ProtoModel` cannot view."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class IrModel:
     def prepared(cls, model: ir.Model) -> IrModel:
         """Return a view of any model, and change the model: inline its functions and remove its defaults.
 
-        Inlining renames nodes. The nodes of functions therefore carry their origins and written names as metadata, and
-        nameless slicing nodes among them get names.
+        Inlining renames nodes. So the nodes of functions carry their written names as metadata. Slicing nodes among
+        them carry their origins, too, and get names if they have none.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -99,14 +99,14 @@ def _is_unwritten(value: ir.Value) -> bool:
 
 
 def mark_written_names(model: ir.Model) -> None:
-    """Note the names of the nodes of functions, each after that of its function, in their metadata."""
+    """Store the written names of the nodes of functions in their metadata: `function.node`, or `function.index`."""
     for (_, name, _), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):
             node.metadata_props[WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
 
 
 def _mark_origins(model: ir.Model) -> None:
-    """Note the names of the nodes of functions, and the places of slicing nodes, because inlining renames the nodes."""
+    """Store the written names of functions' nodes, and the origins of slicing ones, before inlining renames them."""
     mark_written_names(model)
     for (domain, name, overload), function in model.functions.items():
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):

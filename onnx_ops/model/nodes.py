@@ -38,7 +38,7 @@ STRIDED_SLICE_VERSION = 1
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
 """The attributes of Constant that are read, with their types."""
 LARGE_BYTES = 8192
-"""Constants of more bytes are weights: their shape counts, and nothing reads their elements."""
+"""Size in bytes above which an initializer is a weight: inference sees only its type and shape."""
 MAX_AXES = 64
 """The most axes that a NumPy array can have."""
 MARK = "sliceport.contested"
@@ -75,7 +75,7 @@ _INPUT_COUNTS = {
 
 
 def is_slicing(node: OperatorView) -> bool:
-    """Return whether this package lowers the node."""
+    """Return whether the node is a Slice, a Split or an `ov_ext::StridedSlice`."""
     return is_standard(node, *SLICING) or is_strided_slice(node)
 
 
@@ -95,7 +95,10 @@ def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 
 
 def has_valid_arity(node: NodeView) -> bool:
-    """Return whether a standard node has as many inputs and outputs as its operator allows, and its first input."""
+    """Return whether a standard node has as many inputs and outputs as any version of its operator takes.
+
+    Its first input must not be left out.
+    """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
     has_first_input = node.op_type == "Constant" or (input_count > 0 and node.inputs[0] is not None)
@@ -104,7 +107,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node, or that of its first output if the node has none."""
+    """Return the name of a node, or else that of its first named output, or else an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -113,9 +116,10 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
 @overload
 def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
-    """Return the constant behind a value, without reading its data; None if the value depends on the model's inputs.
+    """Return the tensor of an initializer or a Constant, without reading its data; None for any other value.
 
-    Call it inside `defaults_aside`: the initializer of an input is a default, not a constant.
+    A Constant whose attribute holds floats, strings or a sparse tensor counts as another value. Call it for onnx-ir
+    models inside `defaults_aside`: the initializer of an input is a default, not a constant.
     """
     if value.const_value is not None:
         return value.const_value
@@ -129,7 +133,7 @@ def constant(value: ValueView) -> TensorView | None:
 
 
 def _as_tensor(attribute: AttributeView) -> TensorView:
-    """Return the value of a Constant's attribute as a tensor. onnx-ir has integers as Python integers."""
+    """Return the value of a Constant's attribute as a tensor: onnx-ir returns Python integers for integers."""
     value = attribute.value
     if not isinstance(value, int | Sequence):
         tensor: TensorView = value
@@ -158,7 +162,7 @@ def shape_of(value: ValueView) -> ShapeView | None:
 
 
 def sizes_of(value: ValueView) -> Sizes | None:
-    """Return the sizes of a value, None if its rank is open."""
+    """Return the sizes of a value, None for each open one; None if its rank is open."""
     shape = shape_of(value)
     return None if shape is None else sizes_of_shape(shape)
 
@@ -170,7 +174,7 @@ def known_shape(node: NodeView) -> tuple[int, ...] | None:
 
 
 def has_known_parameters(node: NodeView) -> bool:
-    """Return whether the shape of a node's data is known and its parameters are constants."""
+    """Return whether the shape of a node's data is known and its other inputs are constants or left out."""
     return known_shape(node) is not None and all(
         value is None or constant(value) is not None for value in node.inputs[1:]
     )

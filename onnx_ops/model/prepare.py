@@ -21,10 +21,11 @@ from sliceport.wording import shorten
 def inline_functions(model: ir.Model) -> None:
     """Replace each call of a function by the function's body, and remove the functions.
 
+    A node of `ov_ext::StridedSlice` stays, because it is read as an operator.
+
     Raises:
-        ModelError: A function cannot be inlined: it calls itself, or imports another operator set version.
+        ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
-    # The function of ov_ext::StridedSlice stays out: the node is read as an operator.
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
     called = _called_functions(model)
     for key in model.functions.keys() - called:  # the pass would inline them into each other
@@ -69,7 +70,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 
 
 def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
-    """Return the functions that the main graph calls, directly or through others."""
+    """Return the keys of the functions that the main graph calls, directly or through others."""
     called: set[ir.OperatorIdentifier] = set()
     holders: list[ir.Graph | ir.Function] = [model.graph]
     while holders:
@@ -101,7 +102,7 @@ def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
 
 
 def detach_large_initializers(model: ir.Model) -> None:
-    """Turn the large and the missing constants of the main graph into inputs, because only their shapes matter now."""
+    """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
     for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
         if tensor is None:
@@ -153,7 +154,7 @@ def release(tensor: ir.ExternalTensor) -> None:
 
 
 def open_negative_sizes(model: ir.Model) -> None:
-    """Replace sizes below 0, which some exporters write for open ones, by open ones."""
+    """Replace sizes below 0, which some exporters write for open ones, by open ones; leave functions as they are."""
     for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])

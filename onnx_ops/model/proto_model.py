@@ -1,4 +1,4 @@
-"""A view of a ModelProto: read in place, without a copy and without onnx-ir, which takes long to load.
+"""A view of a ModelProto: read in place, without a copy. onnx-ir, which takes long to load, reads external data only.
 
 Not for a model with functions, with unsorted nodes or with values other than dense tensors: see `Findings`.
 """
@@ -48,7 +48,7 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """Return a graph, graphs, or a tensor, an integer or integers as a tensor.
+        """The graph, the graphs or the tensor of the attribute; integers as a tensor.
 
         Raises:
             TypeError: The attribute has another type, which no view reads.
@@ -127,7 +127,7 @@ class Value:
         return self.is_output
 
     def set_tensor(self, element: int | None, shape: Shape | None) -> None:
-        """Make the value a tensor of this element type and these sizes; None for an unknown one."""
+        """Make the value a tensor of this element type and shape; None for an unknown one."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
@@ -319,7 +319,7 @@ class ProtoModel:
         *,
         is_main: bool,
     ) -> None:
-        """Read the initializers, without those that are inputs too and may be replaced (see `defaults`)."""
+        """Read the initializers, but not those of inputs, unless they are constants (see `defaults_aside`)."""
         inputs_are_constant = is_main and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             name = tensor.name

@@ -33,7 +33,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
-            the conversion; or the converter fails.
+            the conversion; a node has an attribute of a wrong type; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
@@ -63,7 +63,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node computes something else after onnx's converter, which has no adapter for the change."""
+    """Return whether a node may compute something else after onnx's converter, which has no adapter for it."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_HARDMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
@@ -74,7 +74,7 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _repeats_elements(node: ir.Node) -> bool:
-    """Return whether an Upsample or a Resize only repeats elements, which every way to map coordinates does alike."""
+    """Return whether an Upsample or a Resize certainly only repeats elements, as every way to map coordinates does."""
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
     if "scales" in node.attributes:
@@ -102,7 +102,7 @@ def convert(model: bytes, version: int) -> bytes:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy the metadata, the doc strings, the quantization annotations and the external tensors of a graph."""
+    """Copy metadata, doc strings, quantization annotations and external tensors of a graph and the graphs in it."""
     after.metadata_props.update(before.metadata_props)
     for name, value in after.initializers.items():
         original = before.initializers.get(name)

@@ -1,4 +1,4 @@
-"""Reading ONNX models: the ModelProto in a file, checked once, and kept together with the findings of the check."""
+"""Reading ONNX models: a ModelProto is checked once and kept together with the findings of the check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CheckedModel:
     Attributes:
         proto: The model; tensors in external data files stay there.
         findings: The findings of its check.
-        base_dir: The folder of its external data files; empty for a model in memory.
+        base_dir: The folder of its external data files; empty if a model in memory has none.
         path: The file that it was read from; empty for a model in memory.
     """
 
@@ -106,10 +106,10 @@ def is_onnx_ir(model: Any) -> bool:
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:
-    """Check a model.
+    """Check a model, and return it with the findings.
 
     Raises:
-        ModelError: The model is not well-formed, or one of its external data files is not a regular file.
+        ModelError: The model is not well-formed, or one of its data files in `base_dir` is not a regular file.
     """
     findings = check_proto(proto)
     if base_dir:

@@ -1,6 +1,6 @@
 """The spec and the Regions of a slicing node: Slice-1/10/11/13, Split-1/2/11/13/18 and ov_ext::StridedSlice-1.
 
-Source: the ONNX operator pages. Parameters are initializers and outputs of Constant nodes.
+Source: the ONNX operator pages. Parameters are attributes, initializers and outputs of Constant nodes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
     """Return the spec of a Slice node.
 
     Raises:
-        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
+        InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
         DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
     """
     if opset >= SLICE_INPUTS_OPSET:
@@ -91,8 +91,8 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
     """Return the spec of an `ov_ext::StridedSlice` node.
 
     Raises:
-        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant that can be read.
+        InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
+        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
     """
     _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
     begin, end, strides = _read_input(node, 1, "begin"), _read_input(node, 2, "end"), _read_input(node, 3, "strides")
@@ -108,8 +108,9 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
 
     Raises:
-        InvalidSlice: The parts are given twice or not at all (opset 18), or there are more or fewer parts than outputs.
-        DynamicSlice: A parameter is not a constant that can be read.
+        InvalidSlice: The data are a scalar, the number of inputs is wrong, a parameter is not valid, or the parts are
+            given twice or not at all (opset 18), or do not match the outputs.
+        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
     """
     takes_input = _takes_sizes(opset)
     _check_inputs(node, 1, 2 if takes_input else 1, opset)
@@ -141,7 +142,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the spec of a Split of data with open sizes, its axis counted from the front if the rank is known.
+    """Return the spec of a Split of data that may have open sizes; count its axis from the front if the rank is known.
 
     Args:
         node: The Split.
@@ -149,8 +150,8 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
         sizes: The sizes of its data, None for an open one; None if the rank is open.
 
     Raises:
-        InvalidSlice: The part sizes break a rule, or do not add up to the size of the axis, if that is known.
-        DynamicSlice: The part sizes are not constant, or are missing while the size of the axis is open.
+        InvalidSlice: See `split_spec`; or the part sizes do not add up to the size of the axis, if that is known.
+        DynamicSlice: See `split_spec`; or the part sizes are missing, and the size of the axis is open.
     """
     axis = read_int(node, "axis", 0)
     has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
@@ -179,7 +180,7 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Check that a node has from `fewest` to `most` inputs, those that are left out between others included."""
+    """Check that a node has from `fewest` to `most` inputs; those that are left out between others count, too."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"

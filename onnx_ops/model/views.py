@@ -70,8 +70,8 @@ class AttributeView(Protocol):
 class ValueView(Protocol):
     """A graph input, a constant or an output of a node.
 
-    A left-out output has an empty name. `const_value` is set on initializers only (`nodes.constant` finds the others);
-    `meta` holds notes by name; `uses()` is true if a node reads the value.
+    A left-out output has an empty name. `const_value` is set on initializers and by `set_constant`; `nodes.constant`
+    finds outputs of Constant nodes, too. `meta` holds notes by name; `uses()` is true if a node reads the value.
     """
 
     @property
@@ -138,11 +138,11 @@ class ModelView(Protocol):
         ...
 
     def written_name(self, node: Any) -> str:
-        """Return the name of a node as the model has it, with that of the function that it is in."""
+        """Return the name of a node as the model has it; the name of its function precedes it if it was inlined."""
         ...
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Make the elements of a value known, which its node goes on to compute."""
+        """Store the elements of a value; the node that computes it stays."""
         ...
 
     def set_shape(self, value: Any, dims: Dims) -> None:
@@ -154,7 +154,7 @@ class ModelView(Protocol):
         ...
 
     def detach_weights(self) -> None:
-        """Turn large and missing constants of the main graph into inputs, because only their shapes matter now."""
+        """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
         ...
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:

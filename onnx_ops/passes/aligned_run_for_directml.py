@@ -1,4 +1,4 @@
-"""A slice between two nodes that onnxruntime's DirectML provider fuses, and refuses for it, gets a Concat behind it."""
+"""A Concat behind a slice that onnxruntime's DirectML provider would fuse with its neighbours, and then refuse."""
 
 from __future__ import annotations
 

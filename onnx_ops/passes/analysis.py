@@ -18,15 +18,15 @@ from onnx_ops.passes.value_info import infer_value_info
 CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
-"""The operators that passes of `rewrite` start from."""
+"""Operators without which the passes of `rewrite` find nothing."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "MatMul")
-"""Further operators that `harden_for_directml` looks at whatever their attributes."""
+"""Further operators that `harden_for_directml` looks at, with any attributes."""
 _COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that some pass asks `Analysis.nodes_of` for."""
 
 
 class Analysis:
-    """Facts inferred for a model. The model itself is not changed.
+    """Facts inferred for a model. Nothing in the model itself changes but the marks of contested nodes.
 
     Attributes:
         model: The model.
@@ -56,7 +56,10 @@ class Analysis:
         return self._siblings
 
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """Return the nodes of some operators that passes look at. The model is walked only after it has changed."""
+        """Return the nodes of operators in `_COLLECTED`, each with the version of its operator set.
+
+        The model is walked on first use, and again only after a change.
+        """
         if self._nodes is None:
             self._nodes = [
                 (node, opset)
@@ -86,5 +89,8 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
 
 
 def may_need_portable_form(proto: onnx.ModelProto) -> bool:
-    """Return whether `harden_portably` may change or report a node of a well-formed model."""
+    """Return whether a well-formed model has slicing that `harden_portably` may change or report.
+
+    A model without slicing stays as it is, even if a Concat in it has empty operands.
+    """
     return any(node.op_type in ("Slice", "Split", "StridedSlice") for node in model_nodes(proto))

@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 
 class SlicingPass(ir.passes.InPlacePass):
-    """A pass over the slicing of a model, subgraphs and functions included.
+    """Base class of the passes, which report the nodes that they change or skip.
 
     Attributes:
-        is_default: Whether `rewrite` runs it unless told otherwise.
+        is_default: Whether `rewrite` runs the pass by default, if it is one of `PASSES`.
         reveals_shapes: Whether more shapes can be inferred after it has changed a model.
         changes: The changes and the unfixable nodes of the last run.
         skipped: The nodes that the last run skipped, and why.
@@ -70,10 +70,10 @@ class SlicingPass(ir.passes.InPlacePass):
 
     @abstractmethod
     def apply(self, model: ir.Model) -> None:
-        """Rewrite the nodes that match, and report each by `report_change` or in `skipped`."""
+        """Rewrite the nodes that match. Report them by `report_change`, and nodes that nearly match by `skip`."""
 
     def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
-        """Add the change of a node to `changes`, or a node with defects that no replacement avoids, which stays.
+        """Add a node to `changes`: one that was replaced, or one that stays because no replacement is right.
 
         Args:
             node: The node, replaced or not.
@@ -94,7 +94,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return self.analysis.value_info
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """Return the sizes of a value's axes, None if not even its rank is known."""
+        """Return the sizes of a value's axes, None for each unknown one; None for no value or an unknown rank."""
         return None if value is None else self.value_info.sizes.get(value)
 
     def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
@@ -102,12 +102,12 @@ class SlicingPass(ir.passes.InPlacePass):
         return static_sizes(self.sizes(value))
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
-        """Return the size of an axis, counted from the front, if it is known."""
+        """Return the size of an axis, counted from the front; None if it is not known or there is no such axis."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
+        """Give a new value that is cut from `data` its type and `sizes`, and a name that begins as its sibling's."""
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
         value.type = self.value_info.types.get(data)
@@ -118,7 +118,7 @@ class SlicingPass(ir.passes.InPlacePass):
             value.shape = None if value.type is None else ir.Shape(sizes)
 
     def remove_node(self, node: ir.Node) -> None:
-        """Remove a node that nothing reads any more, and the constants and nodes that only this node read."""
+        """Remove a node that nothing reads any more; then `remove_unread` goes through its inputs."""
         inputs = node.inputs
         remove_nodes([node])
         for value in inputs:
@@ -128,7 +128,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Remove a node and let other values replace its outputs, through an Identity for an output of its graph.
 
         Returns:
-            The replacement: Identity, or nothing.
+            The replacement for `report_change`: "Identity" or `NOTHING`.
 
         Raises:
             Skip: One part of a Split would gate another.
@@ -159,7 +159,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return replacement
 
     def replace_node(self, node: ir.Node, new: Sequence[ir.Node]) -> None:
-        """Replace a node of one output by nodes. The last one takes over its output and its name."""
+        """Replace a node of one output by nodes. The last one gets its name and replaces its output."""
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
 
@@ -178,7 +178,7 @@ class SlicingPass(ir.passes.InPlacePass):
             new: The nodes to insert.
             values: The successor of each value of the old nodes that something reads.
             annotated: The new nodes that get the annotations of the old ones; the last one if None.
-            position: The old node at which the new ones are inserted; the last one if None.
+            position: The old node after which the new ones are inserted; the last one if None.
         """
         for value, successor in values.items():
             annotate_value(successor, value)
@@ -190,7 +190,12 @@ class SlicingPass(ir.passes.InPlacePass):
             remove_unread(source)
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        """Replace a node by one constant for each of its outputs that are used, and report the change."""
+        """Replace a node by constants, and report it; skip it if engines would refuse a model with such a constant.
+
+        Args:
+            node: The node.
+            tensors: A tensor for each output that is used, in order.
+        """
         used = [output for output in node.outputs if is_used(output)]
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in zip(used, tensors, strict=True)):
             reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
@@ -209,8 +214,8 @@ class NodePass(SlicingPass):
 
     Attributes:
         op_types: The operators.
-        spares_siblings: Whether it leaves the nodes that a Split is to replace: `split_members`.
-        split_members: The nodes that it leaves, while the pass runs.
+        spares_siblings: Whether it treats the nodes that one Split can replace in another way.
+        split_members: These nodes while the pass runs if `spares_siblings`, else none.
     """
 
     op_types: ClassVar[tuple[str, ...]]
@@ -219,7 +224,7 @@ class NodePass(SlicingPass):
 
     def __init__(self) -> None:
         super().__init__()
-        # By node: what `read_once` returns, or the Skip that it raises.
+        # By node: the result of `read_once`, or the Skip that it raises.
         self._read_results: dict[ir.Node, Any] = {}
 
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
@@ -232,7 +237,11 @@ class NodePass(SlicingPass):
         self._read_results = {}
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Call `read` once for a node in a run of the pass, and return its result or raise its error each time."""
+        """Return the result of `read`, which is called once for a node in a run of the pass.
+
+        Raises:
+            Skip: `read` raised one of `SKIPS`.
+        """
         if node not in self._read_results:
             try:
                 self._read_results[node] = read()
@@ -243,7 +252,7 @@ class NodePass(SlicingPass):
         return cast("T", self._read_results[node])
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node if it matches; report it as skipped if it is invalid or nearly matches."""
+        """Rewrite a node if it matches; skip it if it is invalid, has a wrong arity or nearly matches."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -261,10 +270,10 @@ class NodePass(SlicingPass):
 
         Args:
             node: The node.
-            opset: Version of the operator set that it is of.
+            opset: Version of its operator set.
 
         Raises:
-            Skip, InvalidSlice, DynamicSlice: The node nearly matches.
+            Skip, InvalidSlice, DynamicSlice: The node nearly matches, and stays.
         """
 
 
@@ -273,7 +282,7 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     """Run passes over an analysed model again and again until none of them finds anything more.
 
     Returns:
-        The changes of each pass in all rounds, then the nodes that it could not fix in the last round.
+        For each pass, its changes in all rounds, then the nodes that it could not fix in the last round.
     """
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True

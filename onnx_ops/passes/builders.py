@@ -48,7 +48,7 @@ def build_slice(
 ) -> list[ir.Node]:
     """Return a Slice that cuts each axis by its start, end and step; its constants come first.
 
-    Steps that are all 1 are left out, unless `lists_steps` is set.
+    Steps that are all 1 are left out, unless `lists_steps` is set and the operator set has steps.
 
     Raises:
         Skip: A step is not 1, and Slice has no steps in the operator set.
@@ -69,7 +69,7 @@ def build_slice(
 
 
 def build_gather(data: ir.Value, axis: int, indices: Sequence[int] | int) -> list[ir.Node]:
-    """Return a Gather of a list of indices, or of one index, which drops the axis; after its constant."""
+    """Return a Gather by a list of indices, or by one index, which drops the axis; its constant comes first."""
     constant = build_constant(indices)
     return [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
 

@@ -32,7 +32,8 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
         inlined: Whether functions are inlined in the copy.
 
     Returns:
-        The copy, and each node of the model with its copies: one for each call of the function that it is in.
+        The copy, and pairs of a node of the model and a copy of it. A node in a function has a copy for each call; none
+        if functions are not inlined.
 
     Raises:
         ModelError: See `clone_model`; or a function cannot be inlined.
@@ -58,7 +59,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def _remove_declared_shapes(model: ir.Model) -> None:
-    """Remove the shapes of all values but the inputs and initializers of the main graph."""
+    """Remove the shapes of the outputs of nodes, and of the inputs of bodies."""
     computed = [output for node, _ in every_node(model) for output in node.outputs]
     inputs_of_bodies = [value for graph in model_graphs(model) if graph is not model.graph for value in graph.inputs]
     for value in (*computed, *inputs_of_bodies):
@@ -77,7 +78,7 @@ def clone_model(model: ir.Model) -> ir.Model:
     """Return a copy of a model.
 
     Raises:
-        ModelError: A node reads a value that nothing defines, or that a later node writes.
+        ModelError: The model is not well-formed: a node reads a value that nothing defines or a later node writes.
     """
     try:
         return model.clone()

@@ -1,4 +1,4 @@
-"""Changes of onnx-ir graphs that take as long as what they change.
+"""Changes of onnx-ir graphs in a time that does not grow with the rest of the graph.
 
 onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace, and at all inputs of
 a node for each input that they replace.
@@ -16,8 +16,7 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.names import mark_new
 
 MANY = 64
-"""Up to so many outputs of a graph or inputs of a node, onnx-ir's own functions are fast enough."""
-
+"""The most outputs of a graph, or inputs of a node, for which onnx-ir's own functions are fast enough."""
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
@@ -29,13 +28,13 @@ _USED = "sliceport.used"
 
 
 class Identities:
-    """The sources of values: the values in front of chains of Identity nodes. Each node is walked once."""
+    """The sources of values: the values in front of chains of Identity nodes. Walks through chains are cached."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
 
     def source_of(self, value: ir.Value) -> ir.Value:
-        """Return the value in front of all Identity nodes that lead to this one."""
+        """Return the value in front of all Identity nodes that lead to this one; without any, the value itself."""
         copies = []
         while (source := self._read_identity(value)) is not None:
             copies.append(value)
@@ -52,7 +51,7 @@ class Identities:
             self._sources[value] = successor
 
     def _read_identity(self, value: ir.Value) -> ir.Value | None:
-        """Return a value in front of the Identity that writes this one; None if another node, or nothing, writes it."""
+        """Return the cached source of a value, or else the input of the Identity that writes it, if one does."""
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()
@@ -60,7 +59,7 @@ class Identities:
 
 
 class GraphEdits:
-    """Changes of graphs whose outputs nothing else changes meanwhile.
+    """Changes of graphs. Nothing else may change the outputs of the graphs, because their positions are cached.
 
     Attributes:
         identities: The sources of values behind chains of Identity nodes.
@@ -124,7 +123,7 @@ class GraphEdits:
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes of a graph, and all their inputs. Nothing else may read their outputs."""
+    """Remove nodes from their graphs and from the uses of their inputs. Nothing else may read their outputs."""
     removed = set(nodes)
     for node in nodes:
         for output in node.outputs:
@@ -164,12 +163,16 @@ def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> Non
 
 
 def is_used(value: ir.Value) -> bool:
-    """Return whether anything reads a value."""
+    """Return whether a node reads a value, or the value is an output of its graph."""
     return value.is_graph_output() or count_uses(value) > 0
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the constant or standard node that computes an unread value, and the nodes that only it reads."""
+    """Remove the initializer or node behind a value if nothing reads the value; then go through the node's inputs.
+
+    Initializers that are inputs stay, and nodes of other domains, nodes that draw random numbers or hold a graph, and
+    nodes with another output that is read.
+    """
     unread = [value]
     while unread:
         value = unread.pop()
@@ -185,7 +188,7 @@ def remove_unread(value: ir.Value | None) -> None:
 
 
 def _can_be_removed(node: ir.Node) -> bool:
-    """Return whether nothing reads a node, and removing it changes no other result."""
+    """Return whether nothing reads a node, and it is a standard one that neither is in `RANDOM` nor holds a graph."""
     is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
@@ -204,7 +207,7 @@ def _writes_used(node: ir.Node) -> bool:
 
 
 def detach(nodes: Sequence[ir.Node]) -> None:
-    """Disconnect new nodes that are not used after all, which would count as readers of their inputs."""
+    """Disconnect new nodes that are not inserted after all. They would count as readers of their inputs."""
     for node in nodes:
         detach_inputs(node)
 
@@ -217,7 +220,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
-    """Annotate a value and take the annotations from the replaced one, whose node stays."""
+    """Move the annotations of a replaced value to the new value. The node of the replaced one may stay."""
     annotate_value(value, replaced)
     replaced.metadata_props.clear()
     replaced.meta.clear()

@@ -1,4 +1,4 @@
-"""An Einsum that ends the process on onnxruntime's DirectML provider, or that it computes wrongly, as a MatMul."""
+"""An Einsum that ends the process of onnxruntime's DirectML provider, or gives a wrong result, becomes a MatMul."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EinsumForDirectMLPass(NodePass):
         """Return nodes that compute what the Einsum does; the last one returns the result.
 
         Raises:
-            Skip: A label occurs twice in a tensor, or a size is not known.
+            Skip: The class says which nodes cannot be fixed.
         """
         left, right, output_labels = einsum_terms(node)
         first, second = node.inputs
@@ -139,7 +139,7 @@ def _reshape(
     Groups of at most one label need no Reshape: only their axes of size 1 come or go.
 
     Raises:
-        Skip: Sizes of more than one of the other axes are not known, or a size is 0.
+        Skip: One of the other sizes is 0; more than one is not known; or one is not known, and a kept size may be 0.
     """
     if all(len(group) == 1 for group in groups):
         return value

@@ -1,4 +1,4 @@
-"""A ConstantOfShape without elements, which onnxruntime's DirectML provider refuses when it fuses it, as a constant."""
+"""A ConstantOfShape without elements, which onnxruntime's DirectML provider refuses to fuse, becomes a constant."""
 
 from __future__ import annotations
 

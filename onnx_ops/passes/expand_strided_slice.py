@@ -46,13 +46,17 @@ class ExpandStridedSlicePass(NodePass):
             raise Skip(f"it must have one output and has {len(node.outputs)}")
         if data is None or sizes is None:
             raise Skip("the rank of its data is not known")
-        new = build_chain(self, _align(strided_slice_spec(node), sizes), data, node, opset)
+        new = build_chain(self, _to_chain(strided_slice_spec(node), sizes), data, node, opset)
         self.replace_node(node, new)
         self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
 
 
-def _align(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
-    """Return a StridedSlice as a chain."""
+def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
+    """Return a StridedSlice as a chain.
+
+    Raises:
+        InvalidSlice: The StridedSlice breaks its specification.
+    """
     spec.check(sizes)
     chain = SliceChain(sizes)
     chain.axes.clear()
@@ -68,12 +72,12 @@ def _align(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
 
 
 def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
-    """Write a slice so that all engines agree. They disagree if it goes backwards from below the axis."""
+    """Write a slice of an axis of known size so that all engines agree. They disagree on backward ones below it."""
     return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """Return the bounds of one entry. A bound that its mask ignores becomes the end of the axis."""
+    """Return the bounds of one entry. A bound that its mask ignores becomes the far end of the axis on its side."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin

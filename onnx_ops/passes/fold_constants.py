@@ -30,7 +30,7 @@ MAX_ALL_BYTES = 2**24
 """Limit for the bytes of all constants that onnxruntime computes."""
 _FLOATS_OF_16_BITS = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Operators that draw random numbers, or that engines recognize quantization by."""
+"""Constant, operators that draw random numbers, and those that engines recognize quantization by."""
 _MAX_FAILURES = 32
 """Limit for the sessions that may fail while bisection looks for the nodes that onnxruntime refuses."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
@@ -41,8 +41,8 @@ Tensors = dict[ir.Value, ir.TensorProtocol]
 class FoldConstantsPass(SlicingPass):
     """Replace nodes of the main graph that follow from constants alone by constants.
 
-    Skipped: nodes of other domains, with graphs in them or without inputs, that draw at random, quantize, or that
-    engines read differently; strings; sizes that are not known.
+    Left: nodes of other domains or with graphs in them; nodes that draw at random or quantize; contested nodes, and
+    nodes whose outputs contested nodes read; strings; sizes that are not known; results of more than 1 MiB.
     """
 
     is_default = False
@@ -103,7 +103,7 @@ class FoldExactConstantsPass(FoldConstantsPass):
     """
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether shape inference has computed the outputs of a node."""
+        """Return whether shape inference has computed the outputs of a node that are used."""
         constants = self.value_info.constants
         return node.op_type in OPERATORS and all(value in constants for value in node.outputs if is_used(value))
 
@@ -179,7 +179,7 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants from which a node is computed unless in `visited`; add them and the nodes between to it."""
+    """Yield the constants that a node is computed from, except those in `visited`; add them and the nodes between."""
     pending = [node]
     while pending:
         for value in pending.pop().inputs:
@@ -201,7 +201,7 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     """Compute the outputs of nodes that follow from constants.
 
     Raises:
-        ModelError: onnxruntime does not run them.
+        ModelError, RunFailed: Data cannot be read, or onnxruntime does not run the nodes.
     """
     # The nodes to run: `_new_constants` adds those that they read.
     needed: set[ir.Node | ir.Value] = set(nodes)

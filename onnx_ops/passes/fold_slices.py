@@ -46,8 +46,8 @@ _EXACT = OPERATORS | {"Shape", "Size"}
 class FoldSlicesPass(SlicingPass):
     """Replace a Slice, a Split or a Gather by constants where it selects the same for all inputs of the model.
 
-    1. Its data are constant, and at most 8 KiB of them are selected, or 1 MiB and 32 times what there is, if nothing
-       else reads them.
+    1. Its data are constant, and at most 8 KiB of them are selected; or at most 1 MiB, and at most 32 times the data,
+       if nothing else reads them.
     2. Its data are computed from constants and known shapes: integers by operators that every engine computes alike,
        other types by operators that only move elements.
     3. Its data are a Shape, and the sizes that it selects are known.
@@ -89,7 +89,10 @@ class FoldSlicesPass(SlicingPass):
                 self.fold_parameters(node, folded)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace the computed inputs after the data by constants, where their values are known."""
+        """Replace the computed inputs after the data by constants of up to 8 KiB, where their values are known.
+
+        Skip a contested node, and a Slice or Split if an input stays computed.
+        """
         disagreement = node.meta.get(MARK)
         if disagreement is not None:
             self.skip(node, disagreement.reason)
@@ -130,7 +133,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace an output without elements by a constant."""
+        """Replace an output without elements by a constant, except one of strings."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -159,7 +162,7 @@ def _read_shape_range(shape: ir.Node, rank: int) -> range:
 
 
 def select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the outputs and parameters of slicing nodes among `nodes` that are known constants, each as a tensor."""
+    """Return the outputs and parameters of Slices, Splits and Gathers whose elements are known, each as a tensor."""
     slicing = [node for node in nodes if is_operator(node, *CUTTING)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     return as_tensors(read, facts)
@@ -178,8 +181,8 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
 
-    A node is folded up to `LARGE_BYTES`; and up to `MAX_BYTES` and 32 times the constant if nothing else reads the
-    constant, so that the model does not grow by much. Of external data, only the selected bytes are read.
+    The limit is `LARGE_BYTES`. If nothing else reads the constant, it is the lesser of `MAX_BYTES` and 32 times the
+    constant, if that is more: the model does not grow by much. Of external data, only the selected bytes are read.
     """
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
@@ -222,7 +225,11 @@ _Selection = tuple[Callable[[Array], Array], int]
 
 
 def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
-    """Return the selection of each output of a node from data of `shape`, or None if one is not known."""
+    """Return the selection of each output of a node from data of `shape`; None for a Gather that cannot be folded.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The parameters are not valid or not known.
+    """
     if node.op_type == "Gather":
         tensor = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
@@ -241,7 +248,7 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether every engine computes the values of a node alike, and they are small."""
+    """Return whether every engine computes the values of a node alike, and they are small and not strings."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)

@@ -15,16 +15,16 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether one part of a Split would gate another once `added` values became parts, and none does yet.
+    """Return whether one of `parts`, those of a Split, and one of `added` gate each other.
 
-    Values that already gate each other make nothing worse.
+    False if parts gate each other already, or added values do: then one Split of all makes nothing worse.
     """
     partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield the values that gate a part and those that the part gates."""
+    """Yield the values that gate a part, and all factors of the products that the part gates."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
@@ -36,5 +36,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the inputs of a node, before chains of Identity."""
+    """Return the inputs of a node, each in front of all Identity nodes."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

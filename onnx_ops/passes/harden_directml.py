@@ -35,13 +35,16 @@ HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:
-    """Replace what onnxruntime-directml 1.24.4 computes wrongly or refuses by standard ONNX that it computes right.
+    """Replace nodes that onnxruntime-directml 1.24.4 computes wrongly or refuses by standard ONNX, if a way is known.
 
     Args:
         model: The model; it is changed.
 
     Returns:
-        What was changed, and why.
+        The nodes that were changed or could not be fixed, and why; and the invalid ones.
+
+    Raises:
+        ModelError: The model is not well-formed.
     """
     with defaults_aside(model):
         analysis = Analysis(model)

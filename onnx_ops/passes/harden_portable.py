@@ -66,7 +66,10 @@ def harden_portably(
 
     Returns:
         The changed model, which is another one if its operator set was raised; and the changes, with notes on the
-        nodes that stay because their bounds are known at run time only.
+        operator set and on nodes that stay.
+
+    Raises:
+        ModelError: The model is not well-formed.
     """
     notes: list[str] = []
     opset = standard_opset(model.opset_imports)
@@ -97,7 +100,7 @@ def harden_portably(
 
 
 def _lift_parameters(model: ir.Model) -> None:
-    """Replace constants that are only parameters of nodes by initializers, because some engines have no Constant."""
+    """Replace small Constants that are only parameters by initializers, because some engines have no Constant."""
     new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
@@ -118,7 +121,7 @@ def _lift_parameters(model: ir.Model) -> None:
 
 
 def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return the tensor of a small Constant that only slicing nodes and Reshapes read, all as a parameter."""
+    """Return the tensor of a small Constant that only nodes of `_WITH_PARAMETERS` read, all as a parameter."""
     if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
         return None
     uses = node.outputs[0].uses()

@@ -181,6 +181,8 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
     - It fails on a ScatterND by constant indices into data of an open size.
     - It writes sequences in operators of later operator sets.
+
+    The data of each Flatten get their inferred shape, so that the optimizer does not write [0, -1] for the others.
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:

@@ -56,7 +56,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
 
 
 def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries of the axes that a slice of data of `shape` does not keep whole."""
+    """Return the entries without those that surely keep their axis whole, in data of `shape`."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 
@@ -68,7 +68,7 @@ def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the parts of a Split. The axis is non-negative if the rank is known.
+    """Return the parts of a Split. The axis is non-negative if the rank is known and has that axis.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the known size
@@ -79,10 +79,10 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the parts of a Split that add up to the size of its axis.
+    """Return the parts of a Split, which add up to the known size of its axis.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: See `read_split`; or the size is not known.
+        Skip, InvalidSlice, DynamicSlice: See `read_split`; or the axis is out of range, or its size is not known.
     """
     spec = read_split(node, opset, shape)
     if shape is not None and not -len(shape) <= spec.axis < len(shape):
@@ -98,8 +98,9 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: The indices are not constant, not an arithmetic progression or out of range;
-            or the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
+        Skip: The indices are not a constant list or scalar, too many, not an arithmetic progression or out of range; or
+            the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
+        InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or each call of a function sets it.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
     if tensor is None:
@@ -125,7 +126,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
+    """Return the indices of an axis of `size` as a range, None if there is no such range; and the least as written."""
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
     return as_range(listed, size), min(listed, default=0)
 
@@ -149,7 +150,9 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
 
 
 def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
-    """Return whether a Reshape with allowzero=1 reads a value that has a 0 and a -1, which the specification forbids.
+    """Return whether a value with a 0 and a -1 is the shape of a Reshape with allowzero=1.
+
+    The specification forbids that.
 
     onnxruntime does not load a model in which such a shape is a constant, and runs it if the shape is computed.
 

@@ -1,4 +1,4 @@
-"""MatMul nodes that onnxruntime's DirectML provider refuses or computes wrongly, by those of other shapes."""
+"""MatMul nodes that onnxruntime's DirectML provider refuses or computes wrongly become MatMuls of other shapes."""
 
 from __future__ import annotations
 

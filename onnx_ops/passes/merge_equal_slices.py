@@ -97,7 +97,7 @@ class MergeEqualSlicesPass(NodePass):
         return [] if run is None else [(id(node.graph), data, *run)]
 
     def _find_squeezed(self, node: ir.Node, opset: int) -> tuple[ir.Value, int] | None:
-        """Return the value that holds the only element that a Gather selects, and the axis that the Gather drops."""
+        """Return a value that holds only the index of a Gather, and the axis to drop; None without such a value."""
         axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
         data = self.edits.identities.source_of(data_of(node))
         part = self._values.get((id(node.graph), data, axis, run)) if is_dropped else None

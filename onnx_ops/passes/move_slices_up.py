@@ -95,12 +95,16 @@ class MoveSlicesUpPass(NodePass):
         self.report_change(node, f"a Slice before {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
-        """Return the bits of an array of this shape and the type of a value; a byte an element if it is not known."""
+        """Return the bits of an array of `shape` with the element type of `value`; an unknown type counts as 8 bits."""
         dtype = None if value is None else self.value_info.dtype(value)
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """Return the shape of a value; the shape () for an absent input."""
+        """Return the shape of a value; the shape () for an absent input.
+
+        Raises:
+            Skip: A size is not known.
+        """
         if value is None:
             return ()
         shape = self.static_shape(value)
@@ -201,4 +205,4 @@ _CUT_INPUTS: dict[str, _CutInputs] = {
     "Expand": _cut_expand,
     **dict.fromkeys(_ELEMENTWISE.split(), _cut_elementwise),
 }
-"""By operator."""
+"""The function for each operator."""

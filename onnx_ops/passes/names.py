@@ -19,7 +19,7 @@ def mark_new(item: ir.Node | ir.Value) -> None:
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Rename the marked nodes and values whose names occur twice in the model, in any graph. Remove the marks."""
+    """Rename the marked nodes and values whose names occur again in the model, in any graph. Remove the marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
@@ -38,7 +38,7 @@ def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[s
         items: Nodes or values.
         counts: The number of items with each name, kept up to date.
     """
-    numbers: dict[str, Iterator[int]] = defaultdict(count)  # the suffixes not tried yet of each name
+    numbers: dict[str, Iterator[int]] = defaultdict(count)  # by name, the suffixes not tried yet
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:
             candidates = (f"{item.name}_{number}" for number in numbers[item.name])

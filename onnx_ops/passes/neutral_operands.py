@@ -1,4 +1,4 @@
-"""Removal of additions of 0 and products by 1, as biases and scales are in exports that have not been trained."""
+"""Removal of additions of 0 and products by 1, such as the biases and scales of models that are not trained."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ARITHMETIC_NAMES = """
     RMSNormalization BatchNormalization InstanceNormalization GroupNormalization
 """
 _ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
-"""Operators that return equal numbers for 0 and -0, up to the sign of another 0, unless they divide by it."""
+"""Operators whose results for 0 and -0 differ in nothing but signs of zeros, except for a Div by this 0."""
 _COPYING_NAMES = """
     Reshape Transpose Slice Split Squeeze Unsqueeze Neg Relu LeakyRelu Elu Gelu ReduceSum ReduceMean ReduceMax
     ReduceMin
@@ -43,8 +43,8 @@ _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less",
 class RemoveNeutralOperandsPass(SlicingPass):
     """Remove an addition or subtraction of 0, and a product or quotient by 1, if no output changes by a bit.
 
-    x + 0 is 0 if x is -0. It is removed only if the sign of a 0 is lost on all ways to the outputs of the model: in a
-    Softmax, or where a bias without -0 is added. x - 0 and x * 1 are x.
+    x + 0 is 0 if x is -0. The addition is removed only if the sign of a 0 is lost on all ways to the outputs of the
+    model: in a Softmax, or where a bias without -0 is added. x - 0 and x * 1 are x.
 
     Skipped: what may read a signalling NaN, which arithmetic makes quiet; operands that may broadcast the other one.
     """
@@ -95,7 +95,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
-    """Return the values whose zeros may change a bit of an output if they change their sign."""
+    """Return the values whose zeros may show their sign in an output of a graph."""
     signed = {output for graph in all_graphs(model) for output in graph.outputs}
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
@@ -118,7 +118,7 @@ def _hides_sign(node: ir.Node) -> bool:
 
 
 def _passes_sign_alone(node: ir.Node, index: int) -> bool:
-    """Return whether 0 and -0 in an input of a node give outputs that differ in nothing but the signs of zeros."""
+    """Return whether the outputs for 0 and -0 in an input of a node differ in nothing but the signs of zeros."""
     if is_standard(node, "Pow"):
         exponent = _read(node.inputs[1])
         return index == 0 and exponent is not None and bool((exponent > 0).all())
@@ -141,7 +141,7 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _read(value: ir.Value | None) -> Array | None:
-    """Return the elements of a constant of numbers, or None for another value and for data that cannot be read."""
+    """Return the elements of a constant of at most 1 MiB of numbers; None for other values and unreadable data."""
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None

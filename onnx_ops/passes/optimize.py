@@ -21,18 +21,19 @@ from sliceport.errors import ModelError
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """Optimize a model whose functions are inlined; return the result and the number of nodes before.
+    """Inline the functions of a model and optimize it; return the result, and the number of nodes in between.
 
-    The optimizer sees the values of integers, but only the shapes of weights and floats: it would round floats in
+    The optimizer sees the values of small integers, but only the shapes of weights and floats: it would round floats in
     another way than the engine that runs the model, or take small ones for 0. Contested nodes are hidden from it, and
     nodes that it would change wrongly (`hide_nodes`).
 
     Args:
         model: The model, which has been rewritten; it is not changed.
-        name: One of `OPTIMIZERS`.
+        name: One of `OPTIMIZERS` but the last.
 
     Raises:
-        ModelError: See `run_optimizer`; or a function cannot be inlined.
+        ModelError: See `run_optimizer`; or a function cannot be inlined, external data cannot be read, or the optimizer
+            renames outputs or makes an invalid model.
     """
     probe, _ = build_probe(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
@@ -45,7 +46,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _remove_copied_outputs(probe.graph)
     detached = _detach(probe)
     withheld = hide_nodes(probe, name)
-    load_externals(list(external_tensors(probe)))  # its result does not name their files
+    load_externals(list(external_tensors(probe)))  # the optimizer's result does not name their files
     optimized = run_optimizer(name, probe)
     # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
     LiftSubgraphInitializersToMainGraphPass()(optimized)
@@ -65,7 +66,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
 
 def count_nodes(model: ir.Model) -> int:
-    """Count the nodes of graphs, subgraphs and functions, without constants."""
+    """Count the nodes of graphs, subgraphs and functions, but for Constants and the body of `ov_ext::StridedSlice`."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
 
 
@@ -136,7 +137,7 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
     """Give a graph the inputs and outputs of the original one, with their types.
 
     Raises:
-        ModelError: The outputs have other names.
+        ModelError: The outputs have other names or another order.
     """
     # The outputs that `_remove_copied_outputs` left.
     computed_names = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
@@ -175,7 +176,7 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
 
 
 def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
-    """Return a model of other graphs and functions with the metadata of a model."""
+    """Return a model of `graph` and `functions` with the metadata of `model`."""
     newer_attributes: dict[str, Any] = {  # the oldest supported release of onnx-ir lacks them
         name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
     }
@@ -194,7 +195,7 @@ def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Functio
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore the declared types and shapes of values, and remove those that an optimizer inferred."""
+    """Restore the declared types and shapes of values, and remove those that an optimizer inferred inside graphs."""
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

@@ -31,7 +31,7 @@ _RULE_OPSETS = {
     **dict.fromkeys(("FuseMinMaxToClip", "FuseMaxMinToClip", "FuseSuccessiveClip"), 11),
     **dict.fromkeys(("FuseSuccessiveClipRelu", "FuseSuccessiveReluClip"), 11),
 }
-"""The operator sets from which on rules of onnxscript's optimizer hold."""
+"""By rule of onnxscript's optimizer, the first operator set in which it is applied."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
@@ -57,6 +57,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
     Raises:
         ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
+        MemoryError, ChildLost: The machine lacks memory, or ended the worker process.
     """
     try:
         serialized = ir.serde.serialize_model(model).SerializeToString()
@@ -79,7 +80,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
         model: The model.
 
     Raises:
-        ValueError: The function makes an invalid model of a valid one.
+        ValueError: The function makes an invalid model of a valid one. Errors of the function itself pass through.
     """
     before = onnx.ModelProto.FromString(model)
     was_valid = _find_error(before) is None
@@ -91,7 +92,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
 
 
 def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.ModelProto:
-    """Give the outputs of a model the types that they had before, as `optimize` does later, and return the model."""
+    """Give outputs the types that they had before, and remove inferred types, as `optimize` does. Return the model."""
     types = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
         if value.name in types:

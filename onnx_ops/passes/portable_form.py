@@ -121,7 +121,10 @@ class PortableSlicePass(PortablePass):
     def _build_without(
         self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
     ) -> list[ir.Node]:
-        """Return nodes that select `entries`, which are normal, without the steps of `excluded`; empty if none can."""
+        """Return nodes that select the normalized `entries` without the steps of `excluded`.
+
+        The list is empty if a size is not known, or the nodes would have a Gather that `without` excludes, too.
+        """
         sizes = self.sizes(data)
         if sizes is None or any(sizes[axis] is None for axis in excluded):
             return []
@@ -149,7 +152,8 @@ class PortableSlicePass(PortablePass):
     def _find_span(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
         """Return the span of an axis to divide into rows, one for each element of a forward slice.
 
-        None if a Gather has to select the elements: the slice walks backwards, or the sizes are too open for a Reshape.
+        None if a Gather has to select the elements: the slice walks backwards, the axis is too short for whole rows, or
+        the sizes are too open for a Reshape.
         """
         size = sizes[axis]
         assert size is not None
@@ -224,7 +228,7 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Replace the end of a backward slice that engines read differently. Return any other slice as it is.
+    """Return bounds that all engines read alike for a backward slice to a contested end; any other slice as it is.
 
     Args:
         entry: The bounds of any axis.
@@ -236,7 +240,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return the bounds of the axes that are cut, sorted, and as narrow as the sizes are known.
+    """Return the bounds of the axes that are cut, sorted by axis, and narrowed as far as sizes are known.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -269,7 +273,7 @@ class PortableSplitPass(PortablePass):
 
     1. The sizes and the axis are written out, the axis counted from the front.
     2. A part is empty, or nothing reads it: each part that is read becomes a Slice, in the form of `PortableSlicePass`.
-    3. There is one part: the Split is removed.
+    3. There is one part: the Split becomes an Identity, or a Slice if the size of the axis is not known.
     4. `without` has `split`: as 2.
 
     Given: a, b, c = Split(x[6], axis=-1); y = Add(a, Add(b, c))
@@ -323,7 +327,7 @@ class PortableConcatPass(PortablePass):
     Given: y = Concat(x[4], x[4], Slice(x, [2], [2], [0], [1]), axis=0)
     Result: y = Concat(x, x, axis=0)
 
-    A Concat with one operand left becomes an Identity.
+    A Concat with one operand left is removed; an output of the graph becomes an Identity.
     """
 
     op_types = ("Concat",)

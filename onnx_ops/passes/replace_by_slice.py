@@ -79,7 +79,7 @@ class ScalarGatherToSlicePass(NodePass):
 class SplitToSlicePass(NodePass):
     """Replace a Split by a Slice if only one part is read, so that only that part is copied.
 
-    1. The part sizes are constant, and the size of the axis is known: a Split whose parts do not add up to it fails.
+    1. The part sizes and the size of the axis are known: a Split whose parts do not add up to it fails.
 
     Given: a, b = Split(x[4], axis=0); y = Neg(b)
     Result: b = Slice(x, [2], [4], [0]); y = Neg(b)

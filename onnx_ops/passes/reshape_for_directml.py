@@ -71,7 +71,10 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes)
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size after `before`; an empty list if neither size nor symbol is known."""
+        """Return nodes that compute the size after `before`.
+
+        The list is empty if neither the size is known nor an axis of the data with its name.
+        """
         # A value may hold several entries.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]
         if None in counts:

@@ -58,11 +58,12 @@ class Rewriting:
     """Report of a rewriting.
 
     Attributes:
-        before: Slicing nodes before: Slice, Split, and Gather by constant indices.
-        after: Slicing nodes after.
+        before: The number of slicing nodes before: Slice, Split, StridedSlice, and Gather by constant indices.
+        after: The number of slicing nodes after.
         changes: The changes that each pass made.
         skipped: The nodes that each pass skipped in the last round, and why.
-        contested: The nodes that no pass touches because engines disagree about them, and what each engine does.
+        contested: The nodes that no pass touches because engines disagree about them, each with the reason; and each
+            If whose branches keep all nodes from being rewritten.
         invalid: The nodes that break their specification. No pass touches them either.
     """
 
@@ -116,10 +117,11 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
     Args:
         model: The model; it is changed.
-        passes: Names of `PASSES`.
+        passes: Names of `PASSES`. Their order does not matter.
 
     Raises:
         UsageError: A pass is not known.
+        ModelError: The model is not well-formed.
     """
     check_passes(passes)
     with defaults_aside(model):
@@ -207,7 +209,8 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
     """`rewrite` as one pass: runs the passes in their order, again and again until none of them finds anything more.
 
     Attributes:
-        report: The report of the last run.
+        names: The names of the passes.
+        report: The report of the last run; None before the first one.
     """
 
     def __init__(self, names: Sequence[str] = BY_DEFAULT) -> None:

@@ -15,9 +15,10 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """Return `ComposeSlicesPass` and `RemoveIdentitySlicesPass` as a `RewriteRuleSet`, from opset 10 on.
+    """Return what `ComposeSlicesPass` and `RemoveIdentitySlicesPass` do with Slices of opset 10 on, as rules.
 
-    For `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
+    Returns:
+        A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
     """
     from onnxscript.rewriter import MatchResult, RewriteRuleClassBase, RewriteRuleSet
 

@@ -21,7 +21,7 @@ from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
 NEW = -1
-"""A new axis among the axes of a chain."""
+"""The mark of a new axis among the axes of a chain."""
 
 
 @dataclass
@@ -95,7 +95,10 @@ class SliceChain:
             raise Skip("it cuts a new axis")
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
-        """Return the index of the one Gather that can replace the chain's Slice and Squeeze; None if they do more."""
+        """Return the index that one Gather would take in place of the chain's Slice and Squeeze of the `dropped` axes.
+
+        None if they do more, or the size of the axis is not known.
+        """
         if len(dropped) != 1 or list(self.cut) != list(dropped):
             return None
         (axis,) = dropped
@@ -104,7 +107,7 @@ class SliceChain:
         return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
-        """Return how many elements of an input axis are kept, if the number is known."""
+        """Return the number of kept elements of an input axis; None if the size of the axis is not known."""
         size, entry = self.sizes[axis], self.entries.get(axis)
         if entry is None or size is None:
             return size
@@ -115,7 +118,7 @@ _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
 
 
 class ShortenChainsPass(NodePass):
-    """Replace a chain of Slice, Squeeze, Unsqueeze, Gather and Identity by at most one Slice, Squeeze and Unsqueeze.
+    """Replace a chain of Slice, Gather, Squeeze, Unsqueeze and Identity by at most three of them.
 
     1. The slices of a chain become one, across axes that are new or dropped between them.
     2. An axis of one element that is dropped, and a new one in its place, become the axis as it was.
@@ -160,7 +163,7 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return the first links that compose as a chain, and their number. Add the reason why it ends to `reasons`."""
+        """Return the first links that compose as a chain, and their number. If it ends early, say why in `reasons`."""
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
             reasons.append("the rank of the chain's input is not known")
@@ -175,10 +178,10 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> str | None:
-        """Replace links by the shortest nodes that do the same.
+        """Replace links by the fewest nodes that do the same.
 
         Returns:
-            The operators of the new nodes; None if the links are short enough, so that nothing was replaced.
+            The operators of the new nodes; None if nothing was replaced, because they would not be fewer.
         """
         old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_cuts:
@@ -198,7 +201,7 @@ class ShortenChainsPass(NodePass):
 def build_chain(
     owner: SlicingPass, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool = False
 ) -> list[ir.Node]:
-    """Build the shortest nodes that do what a chain does.
+    """Build the fewest nodes that do what a chain does; an Identity if it does nothing.
 
     Args:
         owner: The pass, which records the shapes of new values.
@@ -231,7 +234,7 @@ def build_chain(
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
-    """Return the link before a link, if nothing else reads its output."""
+    """Return the link before a link, if this link alone reads its output."""
     producer = data_of(node).producer()
     return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 

@@ -23,7 +23,7 @@ from sliceport.slicing.tiling import find_tilings, select_disjoint
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
-"""Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
+"""The fewest Gathers of one index that are worth a Split by themselves: each leaves a Squeeze, which takes as long."""
 IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
 """Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
@@ -37,7 +37,7 @@ class Part:
         node: The node.
         output: Its output.
         run: Their indices.
-        is_dropped: Whether the axis is dropped: a Gather of one index.
+        is_dropped: Whether the axis is dropped, by a Gather of a scalar index.
     """
 
     node: ir.Node
@@ -66,12 +66,12 @@ class Siblings:
 
     @cached_property
     def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
-        """By group, the parts of each Split that replaces nodes."""
+        """By group, the parts of each Split that `SiblingsToSplitPass` builds."""
         return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
-        """The nodes that `SiblingsToSplitPass` replaces by Splits."""
+        """The nodes that these Splits replace."""
         return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
@@ -107,7 +107,7 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
 
 
 def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
-    """Return the parts of one or more Splits, each in order; nothing if no Split would save an operator."""
+    """Return the parts of one or more Splits, each in order; nothing if none saves an operator, or parts are gated."""
     size = value_info.sizes[data][axis]
     assert size is not None
     # One search finds all Splits without gaps. A search for each would take quadratic time if many parts overlap.
@@ -128,7 +128,10 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads."""
+    """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads.
+
+    False if the bytes of the elements are not known, and for strings.
+    """
     other_sizes = static_sizes(size for other, size in enumerate(value_info.sizes[data]) if other != axis)
     dtype = value_info.dtype(data)
     if dtype is None or other_sizes is None or dtype == ir.DataType.STRING:
@@ -151,7 +154,11 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice."""
+    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
+
+    Raises:
+        Skip, InvalidSlice, DynamicSlice: See `read_slice`; or the size of the axis is not known.
+    """
     entries = read_slice(node, opset, shape)
     cut = drop_whole_axes(entries, shape)
     if len(cut) != 1:

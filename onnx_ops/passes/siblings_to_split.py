@@ -1,4 +1,4 @@
-"""Slices of one value become one Split."""
+"""Slices, Splits and Gathers of one value become one Split."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SiblingsToSplitPass(SlicingPass):
        nothing else, at least three of them.
     2. They leave gaps: parts that nothing reads fill these, if they are at most 4 KiB for each operator that is saved.
 
-    The size of the axis is known, and fewer operators remain. Of those that overlap, as many as possible become parts.
+    The size of the axis is known, and fewer operators remain. Parts that overlap go to different Splits, or stay.
     Not done where one part is multiplied by the Sigmoid of another, which onnxruntime's DirectML provider computes
     wrongly.
 

@@ -26,8 +26,8 @@ class Simplification(Rewriting):
     """Report of a simplification.
 
     Attributes:
-        all_before: All nodes before, but for constants; those of functions count once.
-        all_after: All nodes after.
+        all_before: The number of all nodes before, but for Constants; those of functions count once.
+        all_after: The number of all nodes after.
         optimizers: The optimizers that took part.
         left_out: The optimizers that failed on the model, each with the reason.
     """
@@ -43,7 +43,7 @@ class Simplification(Rewriting):
         return {**super().to_json(), **counts, "left_out": dict(self.left_out)}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return the report for people; `verbose` adds the nodes that passes skipped."""
+        """Format the report for people; see `Rewriting.text`."""
         failed = [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
         taking_part = f", with {' and '.join(self.optimizers)}" if self.optimizers else ""
         counts = f"all nodes: {self.all_before} before, {self.all_after} after{taking_part}"
@@ -56,9 +56,12 @@ def simplify(
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
     The result of an optimizer is kept if it and the passes after it leave fewer nodes, and no more slicing nodes, so
-    that an optimizer undoes nothing that the passes did. Optimizers see no floats, so that values stay the same bit for
-    bit. Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU
-    provider if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
+    that an optimizer undoes nothing that the passes did. If the model has functions, slicing nodes are not compared,
+    because optimizers inline these. onnxscript and OnnxSlim see no floats, so that values stay the same bit for bit.
+    Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU provider
+    if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
+
+    A model with a contested If stays as it is; see `Rewriting.contested`.
 
     Args:
         model: The model; it may be changed, and is not to be used any more.
@@ -78,18 +81,20 @@ def simplify(
     all_before = count_nodes(model)
     defaults = pop_defaults(model)
     report = run_passes(model, passes)
+    taking_part: tuple[str, ...] = ()
     left_out: dict[str, str] = {}
     has_contested_branches = any(node.op == "If" for node in report.contested)
     if not has_contested_branches:
         _fold(model)
         model, report, left_out = _optimize_in_turn(model, report, passes, optimizers)
+        taking_part = tuple([name for name in optimizers if name not in left_out])
     unmark(model)
     put_defaults(model, defaults)
     simplification = Simplification(
         **vars(report),
         all_before=all_before,
         all_after=count_nodes(model),
-        optimizers=tuple([name for name in optimizers if name not in left_out]),
+        optimizers=taking_part,
         left_out=left_out,
     )
     return model, simplification

@@ -24,7 +24,7 @@ class SliceForDirectMLPass(NodePass):
     2. A step is negative and its start is below the axis (at or below -2^31, or the size of the axis is known): the
        start becomes 0.
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
-    4. Nothing is selected of a known shape: the Slice becomes a constant.
+    4. Nothing is selected of data with elements and a known shape: the Slice becomes a constant.
 
     Reported and not fixed: a tensor of more than 8 axes, as a Reshape to fewer is refused too; and a Slice that
     onnxruntime's CPU provider and the specification read differently, as any replacement would change its result on

@@ -40,7 +40,7 @@ class SplitOfPartPass(SlicingPass):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
-        """Merge the Splits of the parts of a node with it, then those of their parts, and report them."""
+        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report these Splits."""
         splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
         if not splits:
             return
@@ -70,7 +70,7 @@ class SplitOfPartPass(SlicingPass):
             self._build(outer, merged, axis, pieces, opset)
 
     def _find_split(self, part: ir.Value) -> ir.Node | None:
-        """Return the Split that alone reads a part, in the same graph."""
+        """Return the valid Split in the same graph that alone reads a part, if there is one."""
         if part.is_graph_output() or count_uses(part) != 1:
             return None
         (use,) = part.uses()
@@ -79,7 +79,7 @@ class SplitOfPartPass(SlicingPass):
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
-        """Return the sizes of the parts of a Split; None if it splits another axis or they are not known."""
+        """Return the sizes of the parts of a Split; None if it splits another axis, or if it is skipped."""
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
         except SKIPS as reason:
@@ -106,7 +106,13 @@ class SplitOfPartPass(SlicingPass):
             self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
-        """Return the axis that the outer node cuts, and its pieces, which include those that a Slice drops."""
+        """Return the axis that the outer node cuts, and its pieces in order, also those that a Slice drops.
+
+        There are no pieces if a Slice does not keep one run of one axis.
+
+        Raises:
+            Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops too much.
+        """
         data = data_of(outer)
         shape = self.sizes(data)
         if outer.op_type == "Split":

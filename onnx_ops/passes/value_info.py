@@ -1,4 +1,4 @@
-"""Inferred sizes and types of values, by the value and not by its name, which branches may use again."""
+"""Inferred sizes and types of values. The keys are values, because branches may use a name again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ValueInfo:
     Attributes:
         sizes: The size of each axis, None where it is open; of values whose rank is known.
         types: The types.
-        constants: Facts about the values of nodes that are the same for all inputs of the model.
+        constants: The facts about each value whose inferred elements are the same for all inputs of the model.
         invalid: The rule that each invalid slicing node breaks.
     """
 
@@ -47,7 +47,7 @@ class ValueInfo:
         return [InvalidNode(node_name(node), node.op_type, reason) for node, reason in self.invalid.items()]
 
     def copy_entry(self, value: ir.Value, source: ir.Value) -> None:
-        """Copy the recorded size and type of `source` to `value`, which replaces it."""
+        """Copy the recorded sizes and type of `source` to `value`."""
         if source in self.sizes:
             self.sizes[value] = self.sizes[source]
         if source in self.types:
@@ -59,7 +59,7 @@ class ValueInfo:
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
     def elements(self, value: ir.Value) -> Array | None:
-        """Return the elements that are inferred for the output of a node, if they are the same for all inputs."""
+        """Return the inferred elements of a value; None unless they are the same for all inputs of the model."""
         return self.constants.get(value, NO_FACTS).data
 
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
@@ -81,11 +81,15 @@ class ValueInfo:
 def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
     """Infer sizes and types in all graphs and functions, and mark the contested nodes.
 
-    The facts about a value in a function hold at all its calls. Values in functions that cannot be inlined have none.
+    The facts about a value in a function hold at all its calls. If a function cannot be inlined, values in functions
+    have none.
 
     Args:
         model: The model; only marks are changed.
         folding: Whether to fold constants too, which takes longer but also resolves shapes that nodes compute.
+
+    Raises:
+        ModelError: The model is not well-formed; see `clone_model`.
     """
     unmark(model)
     while True:  # each time with fewer nodes to infer from, until no more of them turn out to be contested

@@ -18,7 +18,7 @@ __all__ = ["NAME", "load", "side", "version", "whole_model"]
 
 
 def load() -> Any:
-    """Import the onnxruntime package, of any flavour.
+    """Import and return onnxruntime, whichever distribution provides it.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
@@ -48,7 +48,7 @@ def side(level: str = "none") -> Side:
 
 
 def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
-    """Return a model as its engine takes it.
+    """Return a model in the form that engines run.
 
     Args:
         proto: The model.
@@ -56,7 +56,7 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
         data_folder: The folder of external data, or an empty string.
 
     Raises:
-        ModelError: The model has more than 2 GiB.
+        ModelError: The model cannot be serialized, because it has more than 2 GiB, say.
     """
     defaults = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]

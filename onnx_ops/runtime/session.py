@@ -1,4 +1,4 @@
-"""One run of a model in an onnxruntime session on the CPU provider, inside a worker process.
+"""A model in one onnxruntime session on the CPU provider, inside a worker process.
 
 This module imports little, so that a worker starts quickly.
 """
@@ -35,7 +35,7 @@ _fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are fa
 
 @dataclass(frozen=True)
 class Captured(TensorBytes):
-    """The bytes of a tensor that a model reads or computes. A string is its length in 64 bits, then its UTF-8 bytes.
+    """The bytes of a tensor that a model reads or computes. A string is its length in 64 bits, then its own bytes.
 
     Attributes:
         element: The number of its element type in TensorProto.
@@ -89,7 +89,7 @@ class NotComparable:
 
 
 Value = Captured | NotComparable | tuple["Value", ...] | None
-"""A tensor, a sequence, a map as its keys and its values, or None for an empty optional."""
+"""A tensor, a value without accessible bytes, a sequence, a map (as keys and values), or None for an empty optional."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Job:
     Attributes:
         model: The serialised model.
         feeds: The inputs by name.
-        names: The outputs that are wanted.
+        names: The names of the outputs to compute.
         data_folder: The folder of external data, or an empty string.
         level: The level of graph optimisation, a name of `LEVELS`.
         disabled: The names of optimizers that onnxruntime leaves out.
@@ -152,19 +152,19 @@ def run(job: Job) -> dict[str, Value]:
 
 
 def _fill_new_memory(fill: int) -> None:
-    """Let each byte of new memory be `fill`, or leave the memory as it is for 0.
+    """Fill all memory that is allocated from now on with the byte `fill`; 0 stops this.
 
-    This is M_PERTURB of glibc's mallopt, which other C libraries lack.
+    This is M_PERTURB of glibc's mallopt. With other C libraries nothing happens.
     """
     if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
         ctypes.CDLL(None).mallopt(_M_PERTURB, fill and fill ^ 0xFF)
 
 
 def _run_session(ort: Any, session: Any, job: Job) -> dict[str, Value]:
-    """Run a session on OrtValues, because NumPy lacks some of ONNX's types."""
+    """Run a session: on OrtValues, because NumPy lacks some of ONNX's types, unless an input has strings."""
     buffers: list[Any] = []  # kept alive, because onnxruntime reads their memory while it runs
     feeds = {name: _make_feed(ort, value, buffers) for name, value in job.feeds.items()}
-    if any(value.element == STRING for value in job.feeds.values()):  # `run_with_ort_values` takes none
+    if any(value.element == STRING for value in job.feeds.values()):  # `run_with_ort_values` takes no strings
         return {name: _run_for_output(session, name, feeds) for name in job.names}
     results = session.run_with_ort_values(list(job.names), feeds)
     outputs: dict[str, Value] = {}

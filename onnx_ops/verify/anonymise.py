@@ -1,4 +1,4 @@
-"""A model without the names of its author, and if asked without the weights."""
+"""A model without the names and descriptions of its author, and if asked without the weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _DESCRIBING = frozenset(
 
 
 def anonymise(proto: onnx.ModelProto, seed: int, *, has_random_weights: bool) -> onnx.ModelProto:
-    """Return a copy of a model with other names, and if asked with random weights.
+    """Return a copy of a model with other names, without descriptions, and if asked with random weights.
 
-    A weight is a tensor of more than one float or integer of at most 8 bits. The random one is normally distributed
-    with its mean and standard deviation, between its least and greatest element.
+    A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
+    distributed with its mean and standard deviation, and clipped to its least and greatest element.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -64,5 +64,5 @@ def _rename(message: Any, names: dict[str, str]) -> None:
             message.ClearField(field.name)
         elif field.name == "dim_param" or (field.name == "name" and kind in _NAMING):
             setattr(message, field.name, name(value))
-        elif kind == "NodeProto" and field.name in ("input", "output"):
+        elif kind in ("NodeProto", "FunctionProto") and field.name in ("input", "output"):
             value[:] = [name(old) for old in value]

@@ -1,4 +1,4 @@
-"""Other values for inputs that have a default: initializers that the caller of a model may replace (IR version 4)."""
+"""Other values for inputs with a default: initializers that the caller of a model may replace from IR version 4 on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OtherValues:
     Attributes:
         inputs: All arrays.
         replaced: The inputs whose defaults were replaced.
-        unchanged: The inputs that keep their defaults, because the model failed with every other value.
+        unchanged: The inputs that keep their defaults, because no other was tried or the model failed with each.
         outputs: The outputs; None if nothing was replaced.
     """
 
@@ -63,8 +63,8 @@ def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, A
     """Run a model with the defaults of as many inputs as possible replaced by other values.
 
     Indices and sizes may accept few values only. If the model does not run with all defaults replaced, the
-    defaults that are not integers are replaced first, then the integers one by one. All inputs keep their defaults if a
-    value exhausts the time or memory of a run, such as a condition that makes a Loop endless.
+    defaults that are not integers are replaced first, then up to `_MAX_ONE_BY_ONE` integers one by one. All inputs keep
+    their defaults if the runs take too long or too much memory, as in a Loop that another condition makes endless.
 
     Args:
         runnable: The model.
@@ -113,7 +113,7 @@ def _is_empty(value: ir.Value) -> bool:
 
 
 def _other_values(value: ir.Value) -> list[Array]:
-    """Return arrays of the type and sizes of a default with other elements."""
+    """Return arrays of the type and sizes of a default with other elements; none if it is empty, large or broken."""
     tensor = value.const_value
     if tensor is None or not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []

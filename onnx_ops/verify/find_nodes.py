@@ -44,7 +44,7 @@ class Provider:
     is_isolated: bool = True
 
     def version(self) -> str:
-        """Return the version of onnxruntime that the provider is of."""
+        """Return the version of onnxruntime to which the provider belongs."""
         return str(self.device.facts()["onnxruntime"])
 
     def run_model(
@@ -53,7 +53,7 @@ class Provider:
         inputs: Mapping[str, Array],
         options: Mapping[str, str],  # noqa: ARG002
     ) -> dict[str, Value]:
-        """Run a model in the host program, nodes that the provider does not take on the CPU; see `ModelEngine`.
+        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
@@ -69,8 +69,8 @@ def find_refusals(
 ) -> tuple[Finding, ...]:
     """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
-    Each node runs as a model of its own on inputs that the CPU provider computes; equal nodes run once. If all of them
-    run alone, the finding is the first node with which the model up to there does not run.
+    At most `_MAX_FINDINGS` are found. Each node runs as a model of its own on inputs that the CPU provider computes; of
+    equal nodes, one runs. If all run alone, the finding is the first node up to which the model does not run, if any.
 
     Args:
         device: The device.
@@ -122,7 +122,7 @@ def _find_refused_alone(
 def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Find for each output the first node on the way to it that the provider computes differently."""
+    """Find for each output the first node on the way to it that the provider computes differently, if there is one."""
     bad, good = Side(Provider(device), {}), onnxruntime_cpu.side()
     findings = []
     for output in outputs:
@@ -161,7 +161,7 @@ def _find_refusal_reason(device: Device, model: WholeModel, arrays: Mapping[str,
 
 
 def _comparison_key(model: WholeModel) -> bytes:
-    """Return a key that is equal for models that differ only by names and by the content of large constants."""
+    """Return a key that models share if only names and large initializers differ in their main graphs."""
     proto = onnx.ModelProto.FromString(model.data)
     graph, names = proto.graph, dict[str, str]()
 

@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
-"""Limit for random integers that index no axis of known size."""
+"""Limit for random integers, which those that index a shorter axis of known size do not reach."""
 
 
 def make_inputs(
@@ -42,8 +42,8 @@ def make_inputs(
         attempt: See `ModelToRun.make_inputs`.
 
     Raises:
-        UsageError: A given array does not fit, a shape is for an unknown name, or an input has an open shape or a type
-            that NumPy lacks.
+        UsageError: A given array or shape is for an unknown name or does not fit, or an input without an array has an
+            open shape, is not a tensor or has a type that NumPy lacks.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
@@ -72,7 +72,10 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
 
 
 def _index_bound(value: ir.Value) -> int:
-    """Return the size of the smallest axis that a value indexes, directly or through nodes that keep its elements."""
+    """Return the size of the smallest axis that a value indexes, directly or through nodes that keep its elements.
+
+    The result is at least 1 and at most `_MAX_INDEX`.
+    """
     bound = _MAX_INDEX
     visited: set[int] = set()
     pending = [value]

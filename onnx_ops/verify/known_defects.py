@@ -37,7 +37,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """Return findings on the DirectML provider with the known defects that explain them.
 
     A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
-    computed together. A refusal may hide defects of other nodes, so these become findings of their own.
+    computed together. A refusal may hide defects of other nodes, so each of these becomes a finding of its own.
 
     Args:
         findings: The findings.

@@ -39,7 +39,7 @@ _MOVES = frozenset(
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
-"""The file of the weights of a probe. onnxruntime reads parameters of nodes, which are small, before it opens data."""
+"""File of a probe's weights. It has no small ones: onnxruntime reads parameters of nodes before it opens data."""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx import numpy_helper
@@ -59,8 +59,8 @@ class OnnxGraph:
     """The main graph of an ONNX model, or one run of a body of control flow.
 
     Args:
-        proto: The model, with its weights, functions inlined, every node named.
-        model: The same as onnx-ir has it, to make inputs; None for a body.
+        proto: The model, functions inlined, every node named.
+        model: The same in onnx-ir; None if `make_inputs` is not called.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
@@ -142,7 +142,7 @@ class OnnxGraph:
         graph.sparse_initializer.extend(self._sparse[name] for name in names if name in self._sparse)
 
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of an input of a cut: with symbols where the model declares them, unless shapes are fixed."""
+        """Return the type of an input of a cut. Sizes that the model leaves open stay open, unless shapes are fixed."""
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
         sizes: list[int | str | None] = list(array.shape)
@@ -175,7 +175,7 @@ class OnnxGraph:
             raise UsageError(f"'{file}' cannot be read as the value {name!r} ({shorten(str(error))}).") from None
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
-        """Yield the runs of the bodies of an If, Loop or Scan; see `Graph`."""
+        """Yield the runs of the bodies of an If, Loop or Scan, up to `_MAX_ITERATIONS`; see `Graph`."""
         proto = self._nodes[node]
         graphs = {attribute.name: attribute.g for attribute in proto.attribute if attribute.HasField("g")}
         if proto.domain not in STANDARD_DOMAINS or not graphs:
@@ -257,7 +257,7 @@ class OnnxGraph:
         return list(dict.fromkeys(defects))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""
+        """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
         proto = load_whole(model)
         for value in proto.graph.output:
             array = outputs.get(value.name)
@@ -306,7 +306,7 @@ def to_tensor(name: str, array: Array) -> onnx.TensorProto:
     """Return an array as a TensorProto; ml_dtypes' types and strings included."""
     captured = Captured.of(array)
     if captured.element == STRING:
-        texts = [str(text).encode() for text in array.flat]
+        texts = [str(text).encode("utf-8", "surrogateescape") for text in array.flat]
         return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
     return onnx.TensorProto(
         name=name, data_type=captured.element, dims=captured.shape, raw_data=captured.data.tobytes()
@@ -314,7 +314,7 @@ def to_tensor(name: str, array: Array) -> onnx.TensorProto:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names of the values that a node reads, its bodies included."""
+    """Yield the names of the values that a node and its bodies read from outside; a name may come several times."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in graphs_of(attribute):
@@ -322,7 +322,7 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of the outer values that a body reads."""
+    """Yield the names of the outer values that a body reads; a name may come several times."""
     inside = {name for node in graph.node for name in node.output}
     inside |= {value.name for value in (*graph.input, *graph.initializer)}
     inside |= {tensor.values.name for tensor in graph.sparse_initializer}

@@ -42,7 +42,7 @@ def run_model(
     against: bool = False,
     seed: int = 0,
 ) -> ModelRun:
-    """Run a model on onnxruntime's DirectML provider, graph fusion on, nodes that it does not take on the CPU.
+    """Run a model on onnxruntime's DirectML provider, with graph fusion. The CPU runs nodes that it does not take.
 
     Args:
         path: The model's file; its external data are read.
@@ -104,7 +104,7 @@ def run_on(
         traces: Whether to find out which node ran where.
 
     Raises:
-        DeviceError: The host program cannot be started, or takes no such inputs.
+        DeviceError: The host program cannot be started or takes no such inputs, or a data file is too short.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()

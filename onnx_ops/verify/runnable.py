@@ -1,4 +1,4 @@
-"""Models prepared for onnxruntime, once from the file to the session."""
+"""Models prepared to run on onnxruntime."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Runnable:
     """A model that can be run.
 
     Attributes:
-        proto: For onnxruntime.
-        model: The same as onnx-ir has it, to find inputs and initializers.
+        proto: The model for onnxruntime.
+        model: The same in onnx-ir, to find inputs and initializers.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
@@ -72,7 +72,7 @@ class Runnable:
 
 
 def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
-    """Prepare a model for onnxruntime. Three things change in it, which no runtime computes differently.
+    """Prepare a model for onnxruntime, by changes that leave its results as they are.
 
     Small tensors in external data files are read; left-out outputs of Split get names, because onnxruntime's CPU
     provider crashes on them; `ov_ext::StridedSlice` brings its function.
@@ -110,7 +110,8 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
         data_folder: The folder of its external data files, if that is not the file's own.
 
     Raises:
-        ModelError: The model or its data cannot be read.
+        ModelError: The model or its data cannot be read, or a function cannot be inlined.
+        UsageError: See `read_any` and `embed_function`.
     """
     checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
     complete = to_ir(checked)
@@ -128,7 +129,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 
 
 def find_data_files(model: WholeModel) -> dict[str, str]:
-    """Return the paths of a model's external data files, by their locations as the model has them.
+    """Return the paths of a model's external data files, by their locations in the model.
 
     Raises:
         DeviceError: A file ends before a tensor in it does.

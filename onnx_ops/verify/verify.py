@@ -41,12 +41,12 @@ def write_verified(
         model: The model.
         path: The new file.
         verify: `verify_rewriting`, or a function like it.
-        source: The model before, as it was read from its file.
+        source: The model before.
         overwrite: See `write_model`.
         options: For `verify`.
 
     Raises:
-        UsageError: See `write_model`.
+        UsageError, ModelError: See `write_model`.
         NotVerified: The verification came to no result, and nothing was written.
     """
     results: list[VerificationT] = []
@@ -107,7 +107,7 @@ def verify_rewriting(
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
-    """Return a difference if inputs or outputs differ by name, order or element type."""
+    """Return a difference if inputs or outputs differ by name or order, or inputs by element type."""
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]

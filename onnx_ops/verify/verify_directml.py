@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onnx_ops.model.read import CheckedModel
 from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
@@ -38,7 +37,7 @@ class HardeningVerification(Verification):
     after: tuple[ModelRun, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verification as JSON values."""
+        """Return the verification as JSON values, with the first run of each model on the provider."""
         more = {name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs}
         return super().to_json() | more
 
@@ -53,7 +52,7 @@ class HardeningVerification(Verification):
 
 
 def verify_hardening(
-    before: str | os.PathLike[str] | CheckedModel,
+    before: Any,
     after: str | os.PathLike[str],
     *,
     data_folder: str | os.PathLike[str] | None = None,
@@ -68,7 +67,7 @@ def verify_hardening(
     refuses only nodes that its adapter cannot compile, a note says so.
 
     Args:
-        before: The model as it was: its file, or what was read from that.
+        before: The model before; see `read_any`.
         after: The file of the hardened model.
         data_folder: The folder of the external data of `after`, if not its own.
         input_shapes: Sizes for inputs whose shape is open, by name.
@@ -76,7 +75,7 @@ def verify_hardening(
         seed: For the random inputs.
 
     Raises:
-        DeviceError: DirectML is not installed.
+        DeviceError: DirectML is not installed, or the host program failed.
         NotVerified: The provider does not run the model after; or see `verify_rewriting`.
         UsageError, ModelError, MissingExtra: See `verify_rewriting`.
     """
@@ -88,8 +87,7 @@ def verify_hardening(
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
-        path = before.path if isinstance(before, CheckedModel) else before
-        first = _run_all(dml, read_complete_model(path), runs, locates=False)
+        first = _run_all(dml, read_complete_model(before), runs, locates=False)
         dml.transient.clear()
         say("running the model after on DirectML")
         second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)

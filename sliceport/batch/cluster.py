@@ -38,7 +38,10 @@ _TIMEOUT = 20.0
 _RETRIES = 2
 """Number of times that a task is repeated after an exception, such as a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""Numbers of tasks that the scheduler has at once. Each death of a worker counts against all tasks of the worker."""
+"""The scheduler has 32 tasks at once, or 4 for each thread if that is more.
+
+It does not have all tasks, because each death of a worker counts against all tasks of the worker.
+"""
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
@@ -49,10 +52,11 @@ def open_cluster(url: str) -> Runner:
     """Connect to a cluster.
 
     Args:
-        url: `dask://HOST:PORT`, the scheduler, with Dask's configuration. `tls://HOST:PORT` asks for TLS in any case.
+        url: `dask://HOST:PORT`, the scheduler, with the protocol of Dask's configuration. `tcp://HOST:PORT` and
+            `tls://HOST:PORT` set the protocol.
 
     Raises:
-        UsageError: The URL is not written like that, or there is no scheduler.
+        UsageError: The URL is not written like that, or the scheduler cannot be reached.
         MissingExtra: distributed is not installed.
     """
     scheme, _, address = url.partition("://")
@@ -129,7 +133,7 @@ class _DaskRunner:
         """Map the address of each worker that may fit to its number of threads.
 
         Raises:
-            UsageError: Workers are connected, but none fits.
+            UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
         with self._dask_errors_as_loss():
             workers: dict[str, int] = self._client.nthreads()

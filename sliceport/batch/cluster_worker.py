@@ -21,7 +21,7 @@ from sliceport.sandbox import supervisor
 _STOP_TIMEOUT = 5.0
 """Seconds to end the tasks of a stopped run."""
 _stopped: dict[str, threading.Event] = {}
-"""For each run that this worker fits, an event that is set when the run is over."""
+"""For each run that this worker fits, or that is over, an event that is set when the run is over."""
 _runs_of_tasks: list[str] = []
 """The name of the run of each task under way."""
 

@@ -57,7 +57,7 @@ class ModelChange:
 
 @dataclass
 class RunComparison:
-    """Differences between two runs. A model can be among the new and the fixed ones; `same` counts the equal ones."""
+    """Differences between two runs. A model can be in both `new` and `fixed`; `same` counts the equal models."""
 
     versions: list[Change] = field(default_factory=list)
     options: list[Change] = field(default_factory=list)
@@ -97,7 +97,7 @@ class RunComparison:
         return {**counts, "same": self.same}
 
     def text(self, columns: int | None) -> str:
-        """Return lines as wide as `columns`: versions, counts, and at most 20 models of each kind."""
+        """Return lines wrapped to `columns`: versions, options, counts, and at most 20 models of each kind."""
         parts = []
         for word, differences in (("package", self.versions), ("option", self.options)):
             if differences:
@@ -165,7 +165,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
         headers: The headers of the two runs.
 
     Raises:
-        UsageError: The runs are of different commands, or have no model in common.
+        UsageError: The runs are of different commands, or both have models, but none in common.
     """
     first, second = headers
     if first["command"] != second["command"]:
@@ -231,7 +231,10 @@ def _compare_row(comparison: RunComparison, before: _EarlierRow, row: Row, diges
 
 
 def _list_problems(row: Row) -> list[Finding]:
-    """Return the findings of a model, without the informative ones, and a finding for its failure, if any."""
+    """Return the findings of a model that is not clean, without the informative ones.
+
+    A model that failed, or has no such finding, gets one for its verdict.
+    """
     problems = [finding for finding in row["findings"] if finding["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []

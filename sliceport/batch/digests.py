@@ -13,7 +13,10 @@ from contextlib import suppress
 from sliceport.user_cache import user_cache
 
 State = tuple[int, ...] | None
-"""Device, inode, size and times of a file; None for a missing file. A file that is changed gets another state."""
+"""Device, inode, size and times of a file; None for a missing file.
+
+A file that is changed gets another state, except within the times that `_SETTLED` allows for.
+"""
 
 _SMALL = 2**20
 """Size in bytes below which hashing a file is faster than reading the cache."""
@@ -36,7 +39,7 @@ def state_of(path: str) -> State:
 
 
 def digest_file(path: str) -> str:
-    """Return the SHA-256 of a file's content, from the cache if neither its inode, ctime nor size changed.
+    """Return the SHA-256 of a file's content, for a large file from the cache if its state has not changed.
 
     `ctime` is set by the system alone: `touch -d`, `rsync -t` and `os.utime` set `mtime` back, but not `ctime`.
 

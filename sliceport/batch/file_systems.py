@@ -100,6 +100,7 @@ def describe_state(url: str) -> str | None:
     Raises:
         FileNotFoundError: The file is missing.
         UsageError: The path is not a file, or the file system does not answer.
+        MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)
     fs.invalidate_cache()  # fsspec would return an old entry

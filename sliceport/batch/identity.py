@@ -57,6 +57,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     Raises:
         ModelError: The model cannot be read.
         UsageError: No format takes the model, or it cannot be copied.
+        MissingExtra: A package for such URLs is not installed.
     """
     files: dict[str, State] = {}
     path = "" if is_url(task.location) else task.location
@@ -106,7 +107,7 @@ def _digest_files(path: str, files: dict[str, State]) -> Digests:
 
 
 def _read_cached_digests(url: str) -> Digests | None:
-    """Return the digests of a model at a URL from the cache; None if a file has changed since."""
+    """Return the digests of a model at a URL; None if the cache lacks a file in its present state."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
             return None
@@ -155,7 +156,7 @@ def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | Non
 
 
 def fetch(location: str, folder: Path) -> str:
-    """Return a local copy of a file at a URL and of the files beside it; a path as it is.
+    """Return the path of a file. Copy a file at a URL, and the files beside it, into `folder`.
 
     Raises:
         UsageError: The file cannot be read.

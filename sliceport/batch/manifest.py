@@ -12,9 +12,9 @@ A manifest is TOML or JSON lines:
 
     {"model": "zoo/gpt2.onnx", "input_shapes": {"x": [1, 32]}, "input": {"x": "arrays/x.npy"}}
 
-`model` is a path, relative to the manifest's folder, a URL, or a pattern of either. In a pattern, `*` and `?` stand for
-any characters including `/`, and `[…]` for one of several characters. If several entries match a model, the last shape
-and the last array of each input hold. The defaults come before all entries.
+`model` is a path, relative to the manifest's folder, a URL, or a pattern of either. In a pattern, `*` stands for any
+characters, `?` for one, both including `/`, and `[…]` for one of several. If several entries match a model, the last
+shape and the last array of each input hold. The defaults come before all entries.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _locate(manifest: str, name: str) -> str:
 
 
 def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for URLs, or for absolute paths if it starts in the folder of the manifest."""
+    """Compile a pattern to match URLs or absolute paths. A relative pattern starts in the folder of the manifest."""
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))

@@ -25,7 +25,7 @@ def is_url(name: str) -> bool:
 
 
 def with_slashes(name: str) -> str:
-    """Return a path with `/` between folders, whatever separator the system has."""
+    """Return a path with `/` between folders; a verbatim path of Windows stays as it is."""
     return name if os.sep == "/" or name.startswith(_VERBATIM) else name.replace(os.sep, "/")
 
 

@@ -19,7 +19,7 @@ from sliceport.report.page import open_template, read_text
 from sliceport.report.table import printable
 
 _CHUNK = 2**18
-"""Number of characters of findings and results in one compressed block."""
+"""Number of characters of findings and results from which on a block is compressed and the next one begins."""
 _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
@@ -63,7 +63,7 @@ def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison |
 
 @dataclass
 class _Data:
-    """Data of the page. Rows are compressed as they are added, so that memory stays small."""
+    """Data of the page. Details of models are compressed as they are added, so that memory stays small."""
 
     changes: dict[str, list[str]] | None
     """The kinds of change of each model since the earlier run; None without an earlier run."""
@@ -134,7 +134,7 @@ class _Data:
 
 
 def _build_detail(row: Row) -> dict[str, Any]:
-    """Return the details below a row. Numbers of models are text: a browser would round those beyond 2**53."""
+    """Return the details below a row. The result is text, because a browser would round numbers beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
     lines = [] if result is None else json.dumps(result, ensure_ascii=False, indent=1).split("\n")
@@ -152,7 +152,7 @@ def _build_detail(row: Row) -> dict[str, Any]:
 
 
 def _changes_by_model(comparison: RunComparison) -> dict[str, list[str]]:
-    """Map each model that changed since the earlier run to its kinds of change."""
+    """Map each model that is changed or added since the earlier run to its kinds of change."""
     kinds: dict[str, list[str]] = {}
     for word, changes in (("new", comparison.new), ("fixed", comparison.fixed), ("changed", comparison.changed)):
         for change in changes:

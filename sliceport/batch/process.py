@@ -35,7 +35,7 @@ from sliceport.wording import command_line_spelling, describe_unforeseen
 _OUTPUT = "output"
 """The folder that a command writes into. It lies in the folder of the task."""
 _PREPARATION = 60.0
-"""Seconds for the start of a child process, added to the time limit of a model."""
+"""Seconds for imports in a child process, added to the time limit for the look-up of a model."""
 _SHUTDOWN = 5.0
 """Seconds to wait after SIGTERM ended a child: if the machine shuts down, SIGTERM ends this process, too."""
 _MAX_LINES = 20
@@ -131,7 +131,8 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
 def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
     """Return whether a result need not be computed again.
 
-    A result is not valid if its limits were lower, its output is missing, or the run retries failures.
+    A result is not valid if it is a failure and the run retries failures, if a limit that it failed at was lower, or if
+    its output is missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False
@@ -143,7 +144,7 @@ def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
 
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
-    """Run the command on a model, and store the result unless the machine caused it."""
+    """Run the command on a model. Store the result unless the machine caused it, or the model was changed meanwhile."""
     command = load(job.command)
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen_shapes: dict[str, list[int]] = {}
@@ -202,7 +203,7 @@ def _is_caused_by_machine(error: BaseException | None) -> bool:
 
 
 def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shapes that apply to all models, without those of inputs that this model lacks."""
+    """Return the shapes that apply to all models, without those of inputs that this model is known to lack."""
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
     if not shapes or not isinstance(model_format, DeclaresShapes):
@@ -265,7 +266,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Report an outcome without storing it, because the machine caused it or the model cannot be identified."""
+    """Report an outcome without storing it: the machine caused it, or the model changed or cannot be identified."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
     return Done(task.model, identity.key, row["verdict"], row=row)

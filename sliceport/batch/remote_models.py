@@ -95,7 +95,7 @@ def download(url: str, folder: Path) -> Copy:
 
 
 def list_beside(model: str) -> list[str]:
-    """Return the names of the other files of a model, relative to its folder. Leave out files in other folders."""
+    """Return the names of the other files of a model, relative to its folder. Leave out files outside of it."""
     model_format = format_of(model)
     names = map(PurePosixPath, model_format.files_beside(model) if isinstance(model_format, ManyFiles) else ())
     return [str(name) for name in names if name.parts and not name.is_absolute() and ".." not in name.parts]

@@ -67,7 +67,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the reasons of a row's findings, each once and sorted; for a failure without findings, its cause."""
+    """Return the reasons of a row's findings, each once and sorted; without findings, the cause unless it is clean."""
     reasons = sorted({finding["reason"] for finding in row["findings"]})
     return reasons or [cause_of(row["message"]) or row["verdict"]] * (row["verdict"] != "clean")
 

@@ -62,7 +62,7 @@ class Finished(NamedTuple):
 def run_batch(
     batch: Batch, *, begin: Callable[[int], None] = lambda _: None, observe: Callable[[Done], None] = lambda _: None
 ) -> Finished:
-    """Run a command over models. Models that have a result are not run again.
+    """Run a command over models. Models that have a valid result are not run again.
 
     Args:
         batch: The command, models and options.
@@ -70,7 +70,7 @@ def run_batch(
         observe: Called with the outcome of each model.
 
     Raises:
-        UsageError: The command does not exist, a source matches nothing, or the results cannot be read or stored.
+        UsageError: The command does not exist, no source has a model, or the results cannot be read or stored.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
     if batch.job.command not in NAMES:
@@ -118,7 +118,7 @@ def _record(
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models of a batch, and the sources without models.
+    """Return the models of a batch, and the sources without models, in its shard.
 
     Raises:
         UsageError: No source has a model.

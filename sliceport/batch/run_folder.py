@@ -27,7 +27,7 @@ _JOURNALS = "runs"
 _WRITTEN = "written"
 """The key of a line with the time when it was written. A copy of a file may have another time of change."""
 _INTERVAL = 30.0
-"""Seconds between two lines with the time in a journal. A killed run at a URL loses the lines after the last one."""
+"""Least seconds between two lines with the time. A killed run at a URL loses the lines after the last of these."""
 
 Entries = Mapping[str, str | Row]
 """The key of the result of each model of a journal, or its row if it has no result."""
@@ -37,7 +37,7 @@ class Journal:
     """The journal of a run under way.
 
     A store that can append gets each line at once, so that a killed run loses none. Other stores get the whole journal
-    every 30 seconds.
+    with the first model that is added after 30 seconds.
 
     Args:
         store: The folder or URL of the results.

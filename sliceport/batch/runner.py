@@ -14,7 +14,7 @@ from sliceport.sandbox import signals, supervisor
 Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
 """A function that does all tasks of a job in any order, and yields each outcome once.
 
-It reads the tasks no faster than they are done. If the iterator is closed early, models under way are ended
+It reads only a few tasks ahead of those that are done. If the iterator is closed early, models under way are ended
 without a result. A SliceportError that it raises is about the run itself.
 """
 

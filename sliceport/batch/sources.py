@@ -35,7 +35,7 @@ class BadSource:
 def expand(
     sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequence[str] = ()
 ) -> Iterator[str | BadSource]:
-    """Yield the models of sources, each once, by the names that the user would write.
+    """Yield the models of sources, each once, by the names that the user would write, and the sources without models.
 
     A source is the first of these that fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
@@ -44,17 +44,19 @@ def expand(
       * A file, whatever its name ends in.
       * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed unless
         the walk reaches that folder without it.
-      * A glob: `*` and `?` stand for anything but `/`, `[…]` for one of several characters, `**` for any folders that
-        are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names must end in a
-        suffix.
+      * A glob: `*` stands for any characters but `/`, `?` for one of these, `[…]` for one of several, `**` for any
+        folders that are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names
+        must end in a suffix.
 
-    Hidden files and folders, whose names begin with a dot, are found only by names or patterns that begin with a dot.
-    The models of a source are sorted by name. Two names of one path are one model. A link to a model is another model.
+    Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
+    start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
+    model is another model.
 
     Args:
         sources: The sources.
         suffixes: The ends of the names of models. An empty one is ignored.
-        leave_out: Folders, or URLs of folders, that are not entered, such as the folder of the results.
+        leave_out: Folders, or URLs of folders, that are not entered unless a source begins in them, such as the folder
+            of the results.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -87,7 +89,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def is_in_shard(name: str, number: int, count: int) -> bool:
-    """Return whether a model is in shard `number` of `count`, by a hash of its name, so that new ones move no other."""
+    """Return whether a model is in shard `number` of `count`, by a hash of its name, so that others do not move it."""
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
 

@@ -23,7 +23,7 @@ _MAX_TRIES = 100
 
 
 class Store(ABC):
-    """Files by name, with `/` between folders. Each file is there whole or not at all.
+    """Files by name, with `/` between folders. Each file is there whole or not at all, unless `append` writes it.
 
     Each method raises a UsageError if the store cannot be read or written.
 
@@ -197,7 +197,7 @@ def open_store(root: str) -> Store:
 
     Raises:
         UsageError: The folder is a file, or it has no name.
-        MissingExtra: The root is a URL, and fsspec is not installed.
+        MissingExtra: The root is a URL, and a package for such URLs is not installed.
     """
     if is_url(root):
         from sliceport.batch.remote_store import RemoteStore

@@ -88,7 +88,7 @@ class Summary:
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield each part of findings with its counts, those of most models first, then by name."""
+        """Yield each part of findings with its counts, sorted by models and findings, the most first, then by name."""
         for word, tallies in self.tallies.items():
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
@@ -115,7 +115,7 @@ class Summary:
         }
 
     def text(self, columns: int | None) -> str:
-        """Return the counts as lines as wide as `columns`, and the models that need attention."""
+        """Return the counts, and at most 20 models that need attention, as lines wrapped to `columns`."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:

@@ -21,7 +21,8 @@ class Job:
         versions: The versions of all packages that compute.
         timeout: Seconds that a model may take; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.
-        writes: Whether the files that the command can write are kept; `rewrite` and `harden` always do.
+        writes: Whether the files that the command can write are kept; those of `rewrite`, `harden` and `probe` always
+            are.
         chooses_shapes: Whether to choose sizes for open axes of inputs without given shapes.
         retries: Whether models that failed before are tried again.
     """
@@ -44,7 +45,7 @@ class Task:
     Attributes:
         model: Its name, as the user gave it.
         location: Its absolute path or URL.
-        options: The options that differ from the job's.
+        options: Shapes and arrays of inputs that replace the job's.
     """
 
     model: str
@@ -58,11 +59,11 @@ class Done:
 
     Attributes:
         model: The model's name.
-        key: The name of its result; empty if the model could not be read, so that there is only a `row`.
+        key: The name of its result; empty if the model was not identified, or was changed meanwhile.
         verdict: The verdict.
         cached: Whether an earlier run has stored the result.
         seconds: The time that the task took.
-        row: The row of a model that could not be read.
+        row: The row of a model whose result is not stored; None for other models.
     """
 
     model: str

@@ -66,7 +66,8 @@ class Case:
         open_axes: The axes whose sizes the model leaves open.
         is_refused: Whether the standard forbids the node.
         reading: The other reading of the standard in words, if it is disputed.
-        other: The parameters that have the outputs of the other reading; None if the other reading refuses the node.
+        other: Parameters that replace some of the node's, so that it has the outputs of the other reading; None if the
+            other reading refuses the node, or the standard is not disputed.
     """
 
     name: str
@@ -91,14 +92,14 @@ class Case:
 
     @property
     def data(self) -> Array:
-        """The data, whose elements are distinct and not 0 if the type has as many values."""
+        """The data: 1, 2, 3 and so on, cast to the element type; for bool, True and two False in turn."""
         flat: Array = np.arange(1, math.prod(self.shape) + 1)
         flat = flat % 3 == 1 if self.element == "bool" else flat
         return flat.astype(ELEMENTS[self.element].dtype).reshape(self.shape)
 
     @property
     def index_inputs(self) -> dict[str, Array]:
-        """The parameters that inputs of the node hold, in order, without those that are left out at the end."""
+        """The parameters in `INPUTS` that the node has, in order, as arrays."""
         dtype = ELEMENTS[self.index_type].dtype
         return {
             name: np.array(self.parameters[name], dtype)

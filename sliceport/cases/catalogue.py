@@ -1,8 +1,10 @@
 """The reader of `rules.toml`, the cases by the rule that they show, and the maker of random cases.
 
-A row is a table with the parameters of a node, and with `shape`, `element`, `index_type`, `open_axes` and `other` as
-`Case` has them. It becomes one case for each of its `forms`, or else of the rule's: an operator with its
-version, and `inputs` if the parameters are inputs of the model.
+A rule has `id`, `sentence` and `rows`, and may have `is_refused` and `reading` as `Case` has them. A row is a table
+with the parameters of a node, and with `shape`, `element`, `index_type`, `open_axes` and `other` as `Case` has them.
+The shape is [7] by default: one axis of a prime size, which no smaller step divides. A row becomes one case for each
+of its `forms`, or else of the rule's: an operator with its version, and `inputs` if the parameters are inputs of the
+model.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
-    """Build a case; `numbers` counts the cases of each form of a rule, which the names of folders end in."""
+    """Build a case. Its name ends in its number among the cases of the same form and rule, which `numbers` counts."""
     written, *suffix = form.split()
     operator, _, version = written.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())

@@ -1,4 +1,4 @@
-"""The folders of cases: the layout of onnx's backend tests, for IR with `model.xml` and `model.bin`."""
+"""The folders of cases: the layout of onnx's backend tests; IR has `model.xml` and `model.bin` for `model.onnx`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def to_ir(case: Case) -> tuple[str, bytes]:
         layers.append(_format_layer(number, name, kind, data, outputs=[output]))
         ports.append(_format_port(number, index, values.shape))
     count, masks = len(ports), {}
-    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so zeros fill the others
+    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing one gets zeros
         length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
         masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
     # OpenVINO infers the output's shape when it reads the file, so the ports state none.

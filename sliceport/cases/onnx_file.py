@@ -53,7 +53,7 @@ def to_model(case: Case) -> bytes:
 
 
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
-    """Return the declared sizes of each output: symbols if they are open, or if an engine must find them itself."""
+    """Return the declared sizes of each output: symbols if they are open, or the node is refused or disputed."""
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * case.output_count
     shapes = [output.shape for output in case.outputs()]
@@ -76,7 +76,7 @@ def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
 
 
 def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]) -> bytes:
-    """Return the fields of a message, each a number and one or several values."""
+    """Encode the fields of a message, each a number and one or several values."""
     message = b""
     for number, values in fields:
         for value in [values] if isinstance(values, int | str | bytes) else values:
@@ -89,7 +89,7 @@ def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]
 
 
 def _encode_varint(value: int) -> bytes:
-    """Return an integer in groups of 7 bits, the lowest first; a negative one as its two's complement of 64 bits."""
+    """Encode an integer in groups of 7 bits, the lowest first; a negative one as its two's complement of 64 bits."""
     value %= 2**64
     encoded = bytearray()
     while value > 127:

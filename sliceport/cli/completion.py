@@ -10,7 +10,9 @@ from sliceport.cli.parser import Commands
 from sliceport.errors import MissingExtra
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
-_FILES = ("model", "output", "sources", "runs", "manifest", "html")
+_FILES = (
+    "model", "models", "other", "output", "sources", "runs", "manifest", "html", "model_explorer", "resume", "export",
+)  # fmt: skip
 """The arguments that are files or folders."""
 
 

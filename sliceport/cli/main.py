@@ -1,7 +1,7 @@
 """The command line: the result on stdout, everything else on stderr.
 
-Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error, or a model
-whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
+Exit codes: 0 no finding; 1 a finding (something refused, a mismatch); 2 a usage or input error, an unforeseen error, or
+a model whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Args:
         arguments: The words after the program's name. This process then does the work unless a limit needs a child.
-            By default, the words of this process. A child then does the work, and signals are handled.
+            By default, the words of this process. A child then does the work on a model, and signals are handled.
     """
     if arguments is None:
         return start.main()

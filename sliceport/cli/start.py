@@ -11,7 +11,7 @@ from sliceport.sandbox.signals import Stopped, stoppable
 
 
 def main() -> int:
-    """Run the command line of this process and return its exit code. A child does the work."""
+    """Run the command line of this process and return its exit code. A child does the work on a model."""
     try:
         with stoppable():
             from sliceport.cli.main import run_words

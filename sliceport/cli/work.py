@@ -35,7 +35,7 @@ class Work:
         output: The file or folder to write; None for none.
         options: Arguments of the Python function that does the same, `inputs` as names of files.
         overwrite: Whether to replace the output.
-        form: `json`, `text`, or `summary`, the last line of the text.
+        form: `json`, `text`, or `summary`, which is one line.
         verbose: The number of `--verbose`.
         columns: The columns of the terminal, if there is one.
     """

@@ -39,10 +39,10 @@ def _split(text: str) -> list[str]:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `sliceport.check`, with those of --fail-on.
+    """Return the arguments of `sliceport.check`, and the kinds of --fail-on.
 
     Raises:
-        UsageError: An engine or a kind is not known, or a version is malformed.
+        UsageError: An engine or a kind is not known, or a version or a shape is malformed.
     """
     versions = parse_versions(options.engine_versions)
     Selection(None if options.engines is None else tuple(options.engines), versions)

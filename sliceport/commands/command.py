@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sliceport.commands.outcome import Options, Outcome
 
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
-"""The names of all commands. Each is a module of this package, so that a command line loads one of them."""
+"""The names of the commands on one model. Each is a module of this package, so that a command line loads one alone."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work on a model's file, given the output, if any, the options, and whether to replace the output.
 
@@ -28,8 +28,8 @@ class Command:
         name: The words of the command line.
         help: Its line in the help of the command line.
         add_options: Adds the options that the command line and batches share.
-        read_options: Returns these options as arguments of the Python function that does the same, `inputs` as names
-            of files; raises UsageError.
+        read_options: Returns these options as arguments of the Python function that does the same, with names of files
+            for `inputs`; raises UsageError.
         run: The work.
         model: The placeholder and the help of the model.
         other: The help of a second model; empty if the command takes one model.

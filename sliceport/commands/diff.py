@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--on", metavar="ENGINE", help="the engine in question, or that of A; see below")
+    command.add_argument("--on", metavar="ENGINE", help="the engine to test, of two models that of A; see below")
     command.add_argument(
         "--against",
         metavar="ENGINE",
-        help="the engine of what is expected, that of B, a folder of recorded outputs, or results.json of a probe",
+        help="the engine of the expected outputs, or of B; or a folder of recorded outputs, or a probe's results.json",
     )
     add_open_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
@@ -34,7 +34,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME:]abs=X,rel=Y,ulp=Z",
-        help="what is accepted of computed outputs, or of one; one measure suffices; default: by element type",
+        help="accepted difference of computed outputs, or of output NAME; one bound suffices; default: by element type",
     )
     command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
     help_ = "keep the results of runs there, so that the same command goes on where it ended"
@@ -42,8 +42,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    if options.seeds < 1:
-        raise UsageError(f"--seeds must be at least 1, got {options.seeds}.")
     return {
         "on": options.on,
         "against": options.against,
@@ -55,7 +53,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of the output, empty for all others, and the measures of its tolerance."""
+    """Return the name of an output, empty for all outputs without a name, and the measures of the tolerance."""
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -105,6 +103,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
+        # The parts of two models are cut from the second one, unless the engine of the first one fails.
         files[node_data_file] = diff_node_data(report, models[-1])
     return Outcome(
         is_clean=report.is_equal,

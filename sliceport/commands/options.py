@@ -70,7 +70,7 @@ def add_limits(command: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
-    """Return the seconds of an option; None for no limit.
+    """Return the seconds of an option; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a number.
@@ -81,7 +81,7 @@ def parse_seconds(text: str, option: str = "--timeout") -> float | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes of --memory; None for no limit.
+    """Return the bytes of --memory; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a size, or the size is too small.
@@ -126,10 +126,11 @@ def open_run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Spell options with several or optional values so that argparse can parse them: repeat each option for each value.
+    """Spell options with several or optional values so that argparse can parse them.
 
-    Such options are `--input-shapes`, `--input`, `--simplify` and `--verify`. A word that cannot be a value of the
-    option before it, such as the name of a model, becomes an argument.
+    `--input-shapes` and `--input` are repeated for each value; `--simplify` and `--verify` become one word with their
+    value, which may be empty. A word that cannot be a value of the option before it, such as the name of a model,
+    becomes an argument.
 
     Args:
         words: The words of the command line.

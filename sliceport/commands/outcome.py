@@ -30,7 +30,7 @@ class Outcome:
     """The outcome of a command for one model. Fields that only some callers need are functions.
 
     Attributes:
-        is_clean: Whether the command line exits with 0.
+        is_clean: Whether the command line exits with 0 rather than 1.
         summary: Formats the outcome in one line.
         to_json: Returns the outcome as `--format json` prints it.
         text: Formats the outcome for people, given whether to be verbose and the columns of the terminal, if any.

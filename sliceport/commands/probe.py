@@ -12,7 +12,7 @@ from sliceport.commands.outcome import Options, Outcome
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--against", metavar="ENGINE", help="the engine of what is expected; see diff --help")
+    command.add_argument("--against", metavar="ENGINE", help="the engine of the expected outputs; see diff --help")
     add_open_inputs(command)
     help_ = "replace all names, or names and weights; weights are random then, of like distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)

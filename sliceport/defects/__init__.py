@@ -1,1 +1,1 @@
-"""Known defects of engines: one table, a file for each family of engines, and the code that reads it."""
+"""Known defects of engines: one table in several TOML files, and the code that reads it."""

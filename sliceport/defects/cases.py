@@ -40,7 +40,9 @@ class OnnxCase:
         return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
 
     def __str__(self) -> str:
-        """Return the nodes, with the values of constants instead of names. Two spaces separate nodes in `graph`.
+        """Return the nodes, with values instead of the names of constants, and the sizes of the first input.
+
+        Two spaces separate nodes in `graph`.
 
         >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
         'y = Slice(x[4], [0], [2])'
@@ -89,8 +91,8 @@ class OpenVINOCase:
             op: `Slice` or `StridedSlice`.
             sizes: The declared sizes of the data.
             run_time: The index inputs that are inputs of the model.
-            options: The elements of each index input and mask, and further attributes of the class. `strides` are 1 by
-                default.
+            options: The elements of each index input and mask, and further attributes of the class. The `strides` of a
+                StridedSlice are 1 by default.
         """
         if op == "StridedSlice":
             options.setdefault("strides", [1] * len(options["begin"]))

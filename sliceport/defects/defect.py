@@ -142,7 +142,7 @@ class Divergence:
     """The wrong behavior of one engine.
 
     Attributes:
-        engine: Its name in `TITLES`.
+        engine: Its name in `ALL_TITLES`.
         does: The behavior, as the end of a sentence that begins with the engine.
         versions: The versions in which it was seen.
         since: The first version that shows it; empty if that is not known.
@@ -167,7 +167,7 @@ class Divergence:
         return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
 
     def concerns(self, version: str) -> bool:
-        """Whether a version may have the divergence: it is not before `since`, and it is before `until`.
+        """Whether a version may have the divergence: it is not before `since`, and not from `until` on.
 
         >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
         False
@@ -185,11 +185,12 @@ class Divergence:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, which order versions.
+    """Return the numbers of a release, up to the first `-` or `+`, as a key to sort by.
 
     >>> version_key("2025.2") < version_key("2025.10.1-rc2")
     True
     """
+    # OpenVINO puts the number and the hash of a build behind "-"; PEP 440 puts a local version behind "+".
     return tuple(int(number) for number in re.findall(r"\d+", re.split("[-+]", version)[0]))
 
 
@@ -202,18 +203,17 @@ class Defect:
         trigger: The model or operator that shows it, as a noun phrase.
         right: The right behavior, with the document or engine that decides.
         divergences: The wrong behavior of each engine.
-        examples: Minimal cases; each divergence occurs in at least one.
+        examples: Minimal cases; each divergence of a proved entry occurs in at least one.
         handling: The treatment of such a node. `rewritten`: `harden` rewrites it if it can; `named`: `harden` reports
-            and keeps it; `found`: `check` alone names it;
-            `avoided`: sliceport neither writes nor runs such nodes; `unseen`: nothing finds it before
-            the model runs.
+            and keeps it; `found`: `check` alone names it; `avoided`: sliceport neither writes nor runs such nodes;
+            `unseen`: nothing finds it before the model runs.
         workaround: Details of the handling, or advice to the user.
         is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` touches it or
             infers from it.
         kind: The kind of finding that such a node is for `check`. `invalid`: it breaks the standard of its operator;
             `fragile`: it is right for some sizes of an open axis only; `defect`: it is right, and engines are not.
-        evidence: `proved` by a test on each engine; or `reported`, in the threads of `issues` or by a single run of
-            the `versions`.
+        evidence: `proved` by a test on each engine; or `reported`, in the `issues` of the divergences or by a single
+            run of their `versions`.
     """
 
     id: str
@@ -239,7 +239,7 @@ class Defect:
 
     @property
     def correct_engines(self) -> tuple[str, ...]:
-        """The engines whose outcomes in the examples are right."""
+        """The engines in the examples that have no divergence."""
         return tuple(
             dict.fromkeys(engine for example in self.examples for engine in example.seen if engine not in self.engines)
         )

@@ -1,4 +1,4 @@
-"""Operators that DirectML accepts or computes wrongly: the entries of `directml.toml`. `check` refuses all of them."""
+"""Operators that DirectML accepts or computes wrongly: the entries of `directml.toml`. sliceport builds none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,15 @@ class DirectMLCase:
     def of(
         cls, operator: str, data_type: str, tensors: Sequence[Sequence[Any]], bits: tuple[int, ...] = (), **fields: Any
     ) -> DirectMLCase:
-        """Return a case by names: an operator with the fields of its struct, and sizes and strides of its tensors."""
+        """Build a case from an example in `directml.toml`.
+
+        Args:
+            operator: The name of the operator: `SLICE1` or `ELEMENT_WISE_IDENTITY`.
+            data_type: The name of the data type of all tensors.
+            tensors: The sizes of each tensor and, unless it is packed, its strides; the input comes first.
+            bits: The elements of the input, as bits.
+            fields: The other fields of the operator's struct.
+        """
         kinds: dict[str, Any] = {"SLICE1": Slice1, "ELEMENT_WISE_IDENTITY": ElementWiseIdentity}
         buffers = [BufferTensor.of(DataType[data_type], *tensor) for tensor in tensors]
         return cls(kinds[operator](*buffers, **fields), bits)

@@ -55,4 +55,4 @@ VERSIONS = {
     ONNX_REFERENCE: ("1.23.2",),
     DIRECTML: ("1.24.4",),
 }
-"""The versions of each engine in which tests have shown the entries of the table."""
+"""The versions of each engine in which tests have shown the entries of the table that state no others."""

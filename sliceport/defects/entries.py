@@ -2,10 +2,10 @@
 
 A file has an array of tables `defect` with the attributes of `Defect`, and a table `defaults` of attributes that its
 entries share. A divergence has the versions of its engine in `VERSIONS` unless it states others. An example has
-`right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of `OpenVINOCase.of`. Names such as
-`INT64_MAX` stand for numbers. An outcome is one of these tables:
+`right`, `seen` by engine, and the attributes of `OnnxCase`, or the arguments of `OpenVINOCase.of` or `DirectMLCase.of`.
+Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
 
-    { gives = [[0, 1], []], shape = [2] }    # the elements of each output, and its shape unless it is a vector
+    { gives = [[0, 1], []], shape = [2] }    # the elements of each output, and the shape of all unless they are vectors
     { gives_range = [1, 4] }                 # elements 1, 2 and 3
     { fails = "a part of the message" }
     { unwritten = [] }                       # or the shape of the first output, if it is wrong
@@ -45,7 +45,7 @@ def _make_case(**case: Any) -> Case:
 
 
 def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict[str, Defect]:
-    """Return the entries of the file `name`.toml by their ids; `make_case` builds a case of its attributes."""
+    """Return the entries of the file `name`.toml by their ids; `make_case` builds a case from its attributes."""
     data = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
     entries = {}
     for entry in data["defect"]:

@@ -66,7 +66,7 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
         read_as: A name of `READINGS`, or None.
 
     Raises:
-        UsageError: The target does not take these options, or a name is not known.
+        UsageError: The target does not take these options, or `without` or `read_as` is not a known name.
     """
     if target not in PROFILES and (without or read_as is not None):
         option = spell("without", "--without") if without else spell("read_as", "--read-as")

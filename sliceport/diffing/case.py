@@ -35,7 +35,7 @@ class Case:
         holder: The outermost of these nodes; None for a case of the main graph.
         is_fusion: Whether the failure is gone once the values between the nodes are outputs.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
-        note: Why the case is not smaller, or an empty string.
+        note: A reservation, such as that the search was ended; or an empty string.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def culprit(self) -> GraphNode:
-        """The last of its nodes, whose values are the first that differ."""
+        """The last of its nodes, which reports call the first one that differs or fails."""
         return self.nodes[-1]
 
     @property
@@ -114,7 +114,7 @@ def make_case(
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
     """Return values by name: known ones as they are, and others as a side computes them from known ones.
 
-    Values that are not arrays are left out. The result is None if the run fails.
+    Computed values that are not arrays are left out. The result is None if the run fails, or lacks a known value.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -132,8 +132,8 @@ def compute_all(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs, and the values that a side computes from them, each with its name.
 
-    Values that are not arrays, and those of nodes that fail, are left out. A value stays in memory only as long as
-    others are computed from it.
+    Left out are values that are not arrays, values that the side fails to compute, and all that depends on the latter.
+    A value stays in memory only as long as others are computed from it.
 
     Args:
         graph: The model.
@@ -164,7 +164,7 @@ def compute_all(
 
 
 def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[str]:
-    """Return names of values without those that are computed from a value."""
+    """Return the names without `value` and all that is computed from it."""
     dependents = {value}
     for node in graph.nodes:
         if not dependents.isdisjoint(node.reads):

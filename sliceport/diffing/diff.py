@@ -32,6 +32,7 @@ from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
+from sliceport.wording import spell
 
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
@@ -57,27 +58,30 @@ def diff(
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         other: A second model that should compute the same, such as the model after an optimizer.
-        on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, the
-            engine of the first one.
+        on: The engine to test, with options as in `onnxruntime-cpu:level=basic`; one model needs it. For two models,
+            the engine of the first one.
         against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
             engine of the second one. By default onnxruntime's CPU provider without optimization for ONNX, and
             `Model.evaluate` for OpenVINO, or for two models of one format the same as `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
-        seed: For the random inputs.
-        seeds: The number of sets of random inputs that are tried until outputs differ.
+        seed: The seed of the first random inputs.
+        seeds: The largest number of sets of random inputs to try, until outputs differ.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct ones.
         tolerance: The accepted difference of computed outputs, or one for each output by name, where an empty name
             stands for the others; None for the default of each type. Outputs of nodes that only move elements are
             exact.
-        budget: Seconds for the search; None for no limit.
+        budget: Seconds for the comparison and the search; None for no limit.
         resume: A folder that keeps the results of runs, so that a later call with it continues this one.
 
     Raises:
-        UsageError: An option does not fit.
-        ModelError: A model cannot be read, or neither engine runs it.
+        UsageError: An option or a recorded output does not fit, or `diff` cannot cut models of a format.
+        ModelError: A model cannot be read, or neither engine runs its model.
         MissingExtra: A package is not installed.
+        BudgetSpent: The budget ends before the outputs are compared.
     """
+    if seeds < 1:
+        raise UsageError(f"{spell('seeds', '--seeds')} must be at least 1, got {seeds}.")
     search_budget = Budget(budget)
     first = open_graph(model)
     second = first if other is None else open_graph(other)
@@ -105,9 +109,9 @@ class _Run:
 
     Attributes:
         inputs: The inputs, by their names in the first model.
-        actual: The outputs in question, by their names in the second model, or the failure of the run.
+        actual: The outputs to test, by their names in the second model, or the failure of the run.
         expected: The expected outputs, by the same names, or the failure of the run.
-        more_inputs: Further inputs of the same kind.
+        more_inputs: Inputs from further seeds, to match values of two models.
     """
 
     inputs: Mapping[str, Array]
@@ -121,8 +125,8 @@ class _Comparison:
     """A comparison of two models, which may be one.
 
     Attributes:
-        first: The model that computes what is expected.
-        second: The model in question.
+        first: The model that computes the expected outputs.
+        second: The model to test.
         good: The engine of the first.
         bad: The engine of the second.
         names: For each input and output of the second model, its name in the first.
@@ -152,6 +156,7 @@ class _Comparison:
                 {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
                 for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
             )
+            expected = {name: expected[self.names[name]] for name in self.second.outputs}
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
@@ -170,7 +175,7 @@ class _Comparison:
         """Run both sides on the first inputs that the good side runs on, or else those of the first attempt.
 
         Raises:
-            ModelError: No side runs its model.
+            ModelError: Neither side runs its model.
         """
         runs: list[_Run] = []
         for attempt in range(ATTEMPTS):
@@ -189,7 +194,7 @@ class _Comparison:
         return first
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
-        """Return the expected outputs, by their names in the second model."""
+        """Return the expected outputs by their names in the second model, or the failure of the run."""
         outputs = self._run_side(self.good, self.first, inputs)
         if isinstance(outputs, Failure):
             return outputs
@@ -206,7 +211,7 @@ class _Comparison:
         return self.tolerances.get(output, self.tolerances.get(""))
 
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
-        """Return the report about the outputs of a run."""
+        """Return the report on the outputs of a run, before any search."""
         # With two models, `on` runs the first one, which is right by definition.
         on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
@@ -223,7 +228,7 @@ class _Comparison:
         return replace(report, outputs=outputs, failures=failures)
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
-        """Add to a report the smallest part of the model behind each failure."""
+        """Add to a report the parts that the search finds behind the failures, and notes about the others."""
         parts: list[Part] = []
         notes: list[str] = []
         try:
@@ -237,7 +242,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Return the side whose outputs differ in a second run on the same inputs, if any."""
+        """Return a side whose second run on the same inputs has other outputs or another failure, or None."""
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
@@ -253,12 +258,12 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part behind each failure to `parts`, and sentences to `notes`."""
-        # A side that is meant to be right may be the one that fails.
+        # The good side may be the one that does not run.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
         if is_pair and not good_fails:
             cases = self._search_pair(run, failures, notes)
-        else:  # of two models, the first one alone is searched if its engine does not run it
+        else:  # there is one model, or the engine of the first one does not run it, so that it is searched alone
             graph, other = (self.first, bad) if is_pair else (self.second, good)
             cases_of_one = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
             cases = ((failure, case, None, "") for failure, case in cases_of_one)
@@ -279,7 +284,10 @@ class _Comparison:
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
     ) -> Iterator[tuple[Failure, Case | None, Result | None, str]]:
-        """Yield each failure of the second model with its case, the expected outputs, and the counterpart's nodes."""
+        """Yield each failure of the second model with its case, the expected outputs, and the counterpart's nodes.
+
+        The case and the outputs are None if no part is found.
+        """
         pair = Pair(self.first, self.second, (self.good, self.bad), self.names, [run.inputs, *run.more_inputs])
         notes.append(pair.note)
         for failure in failures:

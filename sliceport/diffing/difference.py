@@ -21,7 +21,7 @@ class Tolerance:
 
     Attributes:
         absolute: The difference itself.
-        relative: The difference over the largest expected magnitude of the output.
+        relative: The difference over the largest finite magnitude of the expected output.
         ulps: The number of floats that lie between the elements, plus 1.
     """
 
@@ -38,8 +38,13 @@ _NARROW_TOLERANCE = Tolerance(1e-1, 1e-1)
 
 
 def tolerance_of(value: Value) -> Tolerance:
-    """Return the default tolerance for a computed value by its type; integers, booleans and strings are exact."""
-    if not isinstance(value, np.ndarray) or value.dtype == object:
+    """Return the default tolerance for a computed value by its type; integers, booleans and strings are exact.
+
+    A sequence has the widest tolerance of its elements.
+    """
+    if isinstance(value, tuple):
+        return max(map(tolerance_of, value), key=lambda tolerance: tolerance.absolute, default=EXACT)
+    if value is None or value.dtype == object:
         return EXACT
     if value.dtype.kind == "c":
         return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]
@@ -53,7 +58,7 @@ def narrow_tolerance_of(value: Value) -> Tolerance:
 
 
 def within(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
-    """Return a function that returns a tolerance for any value within a model; without one, that of its type."""
+    """Return a function that gives each value within a model `tolerance`, or if that is None, the one of its type."""
     return lambda _, value: tolerance or narrow_tolerance_of(value)
 
 
@@ -79,7 +84,7 @@ class Failure:
     def is_like(self, other: Failure) -> bool:
         """Return whether another failure has the same cause, as far as kinds and messages show.
 
-        A difference may appear as another kind of difference in the values that it is computed from.
+        Any two differences of outputs count as alike, because a difference may become one of another kind further on.
         """
         if self.is_of_run or other.is_of_run:
             return self.kind == other.kind and _signature(self.message) == _signature(other.message)
@@ -99,17 +104,18 @@ class OutputDiff:
 
     Attributes:
         name: Its name.
-        element: Its element type.
+        element: Its element type; `sequence` or `nothing` if it is not a tensor.
         shape: Its sizes.
         status: `equal` bit for bit, `close` within the tolerance, or `different`.
         kind: The kind of the difference; empty unless the output is different.
-        detail: The first difference, as the end of a sentence, or an empty string.
+        detail: The first difference, as the end of a sentence; empty unless the output is different.
         tolerance: The accepted difference.
-        absolute: The largest difference of finite elements.
-        relative: The same over the largest expected magnitude.
-        ulps: The largest difference in floats that lie between; None for other types.
+        absolute: The largest difference of finite elements; 0 if it was not measured.
+        relative: `absolute` over the largest finite magnitude of the expected output.
+        ulps: The largest number of steps from one float to the next between two elements; None if it was not measured.
         distribution: A line about the differences of all elements, or an empty string.
-        samples: The index, the element and the expected one of the first that differ beyond the tolerance, as texts.
+        samples: The index, the element and the expected element, as texts, of the first elements that differ beyond the
+            tolerance.
     """
 
     name: str
@@ -127,7 +133,7 @@ class OutputDiff:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure that this difference is."""
+        """The difference as a failure; None unless the output is different."""
         return Failure(self.kind, self.name, self.detail) if self.kind else None
 
     def to_json(self) -> dict[str, Any]:
@@ -153,11 +159,13 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
     if isinstance(actual, tuple) and isinstance(expected, tuple):
         if len(actual) != len(expected):
             return _different(name, "structure", f"it has {len(actual)} elements for {len(expected)}")
+        is_close = False
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             element = compare_values(name, a, b, tolerance)
             if element.status == "different":
                 return _different(name, element.kind or "structure", f"in element {i}, {element.detail}")
-        return OutputDiff(name, "sequence", (len(actual),))
+            is_close |= element.status == "close"
+        return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
     return _different(name, "structure", f"it is {_name_kind(actual)} for {_name_kind(expected)}")
@@ -191,7 +199,10 @@ def _name_kind(value: Value) -> str:
 
 
 def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
-    """Compare tensors by type, shape, NaN, infinity and finite elements, in this order."""
+    """Compare tensors by type, shape, NaN, infinity and finite elements, in this order.
+
+    If the tolerance is `EXACT`, differences in NaN and infinity are of the kind `values`.
+    """
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:
         return _different(name, "type", f"its type is {actual.dtype} for {expected.dtype}", **attributes)
@@ -214,7 +225,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
 def _compare_finite(
     name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
 ) -> OutputDiff:
-    """Compare the finite elements of flat arrays. `unequal` marks the elements that differ."""
+    """Compare the finite elements of flat arrays, or all if the tolerance is `EXACT`; `unequal` marks unequal bits."""
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
         differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
@@ -262,11 +273,11 @@ def _signed_infinity(wide: Array) -> Array:
 
 
 def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
-    """Return the number of floats from one element to the other."""
+    """Return the number of steps from one float to the next between the elements; 0 where one is not finite."""
 
     def rank(flat: Array) -> Array:
         # Floats are sign and magnitude: the integers of negative ones count backwards from the sign bit.
-        bits = flat.dtype.itemsize * 8
+        bits = flat.dtype.itemsize * 8  # differences of 64 bits may not fit int64
         integers = flat.view(f"u{flat.dtype.itemsize}").astype(object if bits == 64 else np.int64)
         sign_bit = 1 << (bits - 1)
         return np.where(integers >= sign_bit, sign_bit - integers, integers)
@@ -288,7 +299,7 @@ def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple
 
 
 def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
-    """Return the first elements of outputs that the other side did not compute."""
+    """Return the tensors among the expected outputs of a run that failed as differences, with their first elements."""
     missing = []
     for name, value in outputs.items():
         if isinstance(value, np.ndarray):

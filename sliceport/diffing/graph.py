@@ -20,7 +20,7 @@ Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A node of the main graph that is not a constant.
+    """A node of a graph that is not a constant.
 
     Attributes:
         name: Its name, or that of its first output.
@@ -30,7 +30,7 @@ class GraphNode:
         constants: The constants that it reads.
         written_name: Its name after that of the function that it was inlined from; empty for a node of no function.
         moves: Whether it only moves elements.
-        is_shape: Whether it returns the shape of what it reads, so that its values follow from shapes alone.
+        is_shape: Whether it returns the shape or the size of its input, so that its values follow from shapes alone.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Body:
     """One run of a body of control flow, as a model of its own.
 
     Attributes:
-        title: The attribute of the body, such as `then_branch` or `body, iteration 3`.
+        title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
         inputs: The values that the good side hands to it.
     """
@@ -96,7 +96,7 @@ class ModelToRun(Protocol):
                 divisors and indices have narrow ranges.
 
         Raises:
-            UsageError: An array does not fit, or a shape is open.
+            UsageError: An array or a name does not fit, or a shape is open or too large.
         """
 
 
@@ -105,7 +105,7 @@ class Graph(ModelToRun, Protocol):
 
     Attributes:
         format: The name of its format.
-        nodes: The nodes of the main graph, each after those that it reads from.
+        nodes: Its nodes without those inside bodies, each after the nodes that it reads from.
     """
 
     format: str
@@ -193,9 +193,9 @@ class Diffable(Protocol):
 
 
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
-    """Return the nodes that outputs are computed from, back to known values.
+    """Return the numbers of the nodes that outputs are computed from, back to known values.
 
-    Each node comes after the nodes that it reads from, and nodes of one branch are neighbours.
+    The order is depth-first: each node comes after the nodes that it reads from.
     """
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
     producers = {name: i for name, i in producers.items() if name not in known or name in outputs}
@@ -218,13 +218,13 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values of nodes that other nodes of a path read, or that are in `outputs`."""
+    """Return the values of nodes that are in `outputs` or that other nodes of a path read."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
 
 def find_neighbours(graph: Graph, number: int, steps: int) -> set[int]:
-    """Return a node with the nodes that are at most a number of steps before it."""
+    """Return the numbers of a node and of the nodes that are at most `steps` before it."""
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
     nodes = {number}
     for _ in range(steps):
@@ -242,6 +242,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether the nodes of `numbers` that an output is computed from all only move elements."""
+    """Return whether every node of `numbers` that an output is computed from only moves elements."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

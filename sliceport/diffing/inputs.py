@@ -22,7 +22,7 @@ _BYTE = 8
 _BUILT_IN = 1
 """The value of `isbuiltin` for NumPy's own types."""
 _MAX_SPAN = 2**58
-"""The largest product of the sizes other than 0 that NumPy takes."""
+"""A product of the sizes other than 0 that NumPy takes for elements of up to 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,15 @@ def make_inputs(
 
     Args:
         declared: The inputs.
-        arrays: Arrays that are used as they are.
+        arrays: The arrays of the caller by input name.
         shapes: Sizes by input name, for inputs with open sizes.
         seed: For the random arrays.
         attempt: See `ModelToRun.make_inputs`.
         values: Names of other values that may be in `shapes`, where they have no effect.
 
     Raises:
-        UsageError: An array does not fit, a name is unknown, or an input has an open shape or no type in NumPy.
+        UsageError: An array does not fit, a name is unknown, or the shape of an input is open or too large, or its type
+            is not in NumPy.
     """
     names = [model_input.name for model_input in declared]
     names_text = ", ".join(map(repr, names))
@@ -153,7 +154,9 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
 def random_array(
     dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, end: int, start: int = 0
 ) -> Array:
-    """Return random elements: normally distributed floats, integers from `start` up to below `end`, booleans, strings.
+    """Return random elements: normally distributed floats, integers from `start` to `end` - 1, booleans, or strings.
+
+    Integers of less than a byte are 0 or 1.
 
     Raises:
         UsageError: NumPy has no such array, or it is too large.

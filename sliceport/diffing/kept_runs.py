@@ -44,7 +44,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Keep the result of a run, unless it crashed, or an output is not an array of numbers or booleans."""
+        """Keep the result of a run, unless it crashed, lacked memory, or has an output that is strings or no array."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process

@@ -29,7 +29,7 @@ class Fingerprint:
         kind: Its element type and shape.
         digest: The hash of its bytes.
         sums: Sums of its elements with random signs, each over the square root of their number.
-        bound: The largest difference of `sums` that rounding may cause.
+        bound: The largest difference of `sums` that counts as rounding.
     """
 
     kind: tuple[str, tuple[int, ...]]
@@ -138,7 +138,7 @@ class Pair:
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
         """Return the fingerprints of the values of both models.
 
-        If all values of the second model are matched by name, only the first inputs are run.
+        Only the first inputs are run if names are kept and the first model has all of them.
         """
         all_prints: list[list[dict[str, Fingerprint]]] = []
         for inputs in runs:
@@ -157,7 +157,7 @@ class Pair:
         return expected, actual
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
-        """Match each value of the second model with one of the first; count how."""
+        """Match values of the second model with values of the first, and return how many were matched in each way."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
@@ -205,7 +205,7 @@ class Pair:
                     break
 
     def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
-        """Return the smallest part whose value differs first on the way to outputs of the second model.
+        """Return the first part on the way to outputs of the second model whose value differs; None if all are equal.
 
         From then on its value is taken from the first model, so that the next call finds another part.
 
@@ -249,7 +249,10 @@ class Pair:
     def _locate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None
     ) -> Located | None:
-        """Run a part on values of the first model, and return it if it does not compute the expected value."""
+        """Run a part on values of the first model, and return it if it does not compute the expected value, else None.
+
+        A part is not run if the first model lacks a value for it.
+        """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
         case = make_case(self._second, nodes, [output], values)

@@ -14,7 +14,7 @@ from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 
 WAYS = 16
-"""The number of parts that a round cuts the open range into."""
+"""The largest number of parts that a round cuts the open range into."""
 _VERSION = 1
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
 """Numbers of steps back from the last node, to find the nodes that a fusion takes together."""
@@ -52,10 +52,10 @@ class State:
         reference: The engine that computes the expected values.
         anonymise: `names` or `weights` if these are replaced.
         round: The number of this round, from 1.
-        low: The model is right up to this node.
-        high: The model fails up to this node.
-        front: The first node of cuts. The right values of earlier nodes are inputs.
-        is_last: Whether only nodes around the last one are run.
+        low: The number of nodes up to which the model is right.
+        high: The number of nodes up to which it fails.
+        front: The first node of each `prefix`. The right values of earlier nodes are inputs.
+        is_last: Whether this round looks for the nodes around the last one that fail together.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
         version: The version of this form.
@@ -118,14 +118,19 @@ class Path:
         self.values = [name for number in self.numbers for name in graph.nodes[number].writes]
 
     def plan(self, state: State) -> Iterator[Cut]:
-        """Yield the cuts of a round; the first one that fails ends the open range."""
+        """Yield the cuts of a round.
+
+        The shortest prefix that fails ends the open range. In the last round, the first cut that fails and is not a
+        `spread` is the part to report.
+        """
         low, high = state.low, state.high
         if state.is_last:
             for depth in _DEPTHS:
                 yield Cut("around", high, depth=depth)
                 yield Cut("spread", high, depth=depth)
-            yield Cut("prefix", high, state.front)
+            yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
+        # WAYS sizes spread evenly over the range, rounded up; each size once if the range has fewer nodes.
         length = max(high - low, WAYS)
         sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)

@@ -47,7 +47,7 @@ class Probe:
     Attributes:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
-        model_bytes: The size of the whole model.
+        model_bytes: The size of the whole model, without external data files.
     """
 
     state: State
@@ -85,7 +85,7 @@ def probe(
     Args:
         model: See `diff`, as for `input_shapes`, `inputs`, `seed` and `open_sizes`.
         directory: The folder.
-        against: The engine that computes the expected outputs.
+        against: The engine that computes the expected outputs; by default as in `diff`.
         input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
         seed: For the random inputs.
@@ -94,8 +94,9 @@ def probe(
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: An option does not fit, or the folder exists.
+        UsageError: An option does not fit, the folder exists or cannot be made, or no part can be run elsewhere.
         ModelError: The model cannot be read, or the reference does not run it.
+        MissingExtra: A package is not installed.
     """
     graph = open_graph(model)
     arrays = read_inputs(inputs)
@@ -172,7 +173,10 @@ class Round:
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]]]:
-    """Return right values, and the cuts of a round whose inputs and outputs are among them."""
+    """Return right values, and the cuts of a round that can run on them elsewhere, each with its case.
+
+    Outputs that cannot be saved, and cuts that repeat another one, are left out.
+    """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}
     wanted.update(name for cut in outputs for name in find_boundary(path.graph, path.nodes_of(cut)))
@@ -190,7 +194,8 @@ def _choose_cuts(
 
 def _can_save(array: Array) -> bool:
     """Return whether every program on a device can read an array: NumPy's own numbers and booleans."""
-    return array.dtype.kind in "fiub"  # those of ml_dtypes have kind V
+    # float8_e5m2 of ml_dtypes has kind f, too
+    return array.dtype.kind in "fiub" and array.dtype.type.__module__ == "numpy"
 
 
 def _format_bytes(count: int) -> str:

@@ -58,7 +58,10 @@ class _Device:
 
 
 class Reading(NamedTuple):
-    """The findings in the results of a probe, without a part while the search goes on, and the next round of it."""
+    """The findings in the results of a probe, and the next round; None once the search is over.
+
+    The findings name a part only when the search is over.
+    """
 
     report: DiffReport
     next_round: Round | None
@@ -80,7 +83,8 @@ def read_results(
         tolerance: See `diff`; the number of floats between elements is not measured.
 
     Raises:
-        UsageError: The file is damaged, or belongs to another model, other inputs or another version.
+        UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version; or
+            an option does not fit.
         ModelError: The model cannot be read.
     """
     name = os.fspath(file)
@@ -112,7 +116,7 @@ def read_results(
 
 
 def _load(name: str) -> dict[str, Any]:
-    """Return the content of a file of results."""
+    """Return the content of a file of results, or raise a UsageError."""
     try:
         with open(name, encoding="utf-8") as opened:
             data = json.load(opened)
@@ -179,7 +183,7 @@ class _Results:
         return self._finish(report, state, verdicts) if state.is_last else self._narrow(report, state, verdicts)
 
     def _narrow(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Return the report, and the round of a smaller range, from cuts up to different nodes."""
+        """Judge a round that is not the last: name the one node that is left, or plan a round with a smaller range."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
         if not sizes and state.front:  # values in front of the cuts belong to the failure
@@ -200,7 +204,7 @@ class _Results:
         return self._continue(report, replace(state, low=low, high=high, front=front))
 
     def _finish(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Return the report on the smallest part around the last node that fails."""
+        """Judge the last round: name the first of its parts that fails, or repeat it if cuts did not run."""
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
             return self._name(report, part, verdicts)
@@ -216,7 +220,7 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A round halves the range at least; two more find the nodes of a fusion and values far in front.
+        # A complete round halves the range at least; two more find the nodes of a fusion and values far in front.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         reading = self._end(report, text, f"round {state.round} of at most {most_rounds} is read")
         next_state = replace(state, round=state.round + 1, cuts={})
@@ -229,7 +233,7 @@ class _Results:
         return Reading(replace(report, notes=notes), None)
 
     def _name(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
-        """Return the report with the part of the model that a cut is."""
+        """Return the report that names a cut as the part at fault."""
         graph, good, failure = self.path.graph, self.round.good, verdicts[cut]
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))
@@ -272,7 +276,7 @@ class _Results:
 
 
 def _failure_of(outcome: _Outcome) -> Failure | None:
-    """Return the failure of a run, or that of the first output that differs."""
+    """Return the failure of a run, or the failure of the first output that differs; None if all are right."""
     if isinstance(outcome, Failure):
         return outcome
     return next((output.failure for output in outcome if output.failure is not None), None)

@@ -108,8 +108,8 @@ class DiffReport:
         failed: The engine that did not run the model, or an empty string.
         failures: The failure of the run, or of each output that differs.
         parts: The smallest part of the model behind each failure; a part behind several is there once.
-        notes: Sentences about failures without a part, and why.
-        runs: The number of runs of engines.
+        notes: Sentences about the search, such as why a failure has no part.
+        runs: The number of runs of engines up to the end of the search, without results that were kept.
     """
 
     on: str

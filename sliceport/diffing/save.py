@@ -36,7 +36,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
     Further models that fail are written into folders `2`, `3`, ... inside that folder.
 
     Args:
-        report: A report with a part.
+        report: A report with at least one part.
         directory: The folder.
         overwrite: Whether to replace a folder that this function wrote.
 
@@ -96,7 +96,7 @@ def _draft_issue(part: Part) -> str:
 
 
 def _list_elements(outputs: Mapping[str, Value] | Failure) -> list[str]:
-    """Return a line about the first elements of each output."""
+    """Return a line about the first elements of each output that is an array; for a failure, no lines."""
     if isinstance(outputs, Failure):
         return []
     return [

@@ -1,4 +1,4 @@
-"""The search for the smallest part of a model that fails. It cuts the model: more outputs would disable fusions."""
+"""The search for the smallest part of a model that fails. It cuts the model, as more outputs would disable fusions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ class Search:
         self.best: Case | None = None
 
     def run(self) -> Case | None:
-        """Return the smallest case; None if no part of the model fails like the model."""
+        """Return the smallest case that the search finds; None if no part that was cut out fails like the model.
+
+        Raises:
+            BudgetSpent: The time is over before a case is found.
+        """
         try:
             if self._find_named_node() or self._find_last_node():
                 self._reduce()
@@ -69,7 +73,7 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str]) -> list[str]:
-        """Return those of some outputs of the model that differ, or all of them if a run fails."""
+        """Return the outputs that differ; all if the bad side fails or a value is missing, none if the good fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
@@ -83,7 +87,7 @@ class Search:
         return any(self._keep_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Find the shortest part from the start of the model that fails, and return whether there is one."""
+        """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
         if self._failure.is_of_run and not self._test(self._path, self._inputs):  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
@@ -91,7 +95,9 @@ class Search:
         return self.best is not None
 
     def _keep_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
-        """Test a node alone, then with more nodes before it and only its own outputs; return whether one test fails.
+        """Test a node alone, then with more and more nodes before it; return whether a case fails like the model.
+
+        Only the outputs of the node itself are outputs of the cases.
 
         Args:
             number: The node.
@@ -105,7 +111,10 @@ class Search:
         return False
 
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can compute: all but few around the last, or half, then fewer."""
+        """Shrink the best case: to the last node and a few before it, or else to what its output needs; then by parts.
+
+        The parts that are removed are halves at first, then quarters and so on. The good side computes their values.
+        """
         assert self.best is not None
         if not self.best.failure.is_of_run:  # keep the nodes that the output needs
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
@@ -232,7 +241,7 @@ class Search:
         return case.compare(actual, comparable, within(self._tolerance))
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
-        """Return the values that some nodes of a case read, computed by the good side; None if that fails."""
+        """Return the values that some nodes of a case read, computed by the good side; None if it cannot."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 

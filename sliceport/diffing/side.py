@@ -89,9 +89,11 @@ class Side:
         """Run a model and return its outputs by name.
 
         Raises:
-            RunFailed: The engine refuses the model, fails or crashes.
+            RunFailed: The engine refuses the model, fails, crashes or lacks memory.
             BudgetSpent: The time is over.
             MissingExtra: A package is not installed.
+            UsageError: The engine does not take an option or an input.
+            ChildLost: The machine ended the process of the run, or did not start it.
         """
         result = self.try_run(model, inputs)
         if isinstance(result, Failure):
@@ -151,7 +153,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
         option: The option of the caller, for messages.
 
     Raises:
-        UsageError: The engine or the option is unknown, or the engine does not run models of the format.
+        UsageError: The engine or an option is unknown, an option has no value, or the engine does not run the format.
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}

@@ -214,8 +214,9 @@ class Verifier:
         """Yield the differences between what the models compute on the inputs of a run.
 
         Raises:
-            _NotComparedError: An engine runs the model neither after nor before, or it optimizes the model after and
-                then refuses sizes of open axes that the first run did not have.
+            _NotComparedError: An engine does not run the model before, or it refuses the model after at sizes of open
+                axes that the first run did not have, maybe because it optimizes.
+            NotVerified: An output cannot be compared, or the model before computes something else each time.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
@@ -307,6 +308,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
     Raises:
         MemoryError: The engine runs out of memory.
         RunFailed: The engine refuses the model, fails or crashes.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
     try:
         return side.run(model.whole(), inputs)
@@ -338,7 +340,10 @@ def first_that_runs(
 
 
 def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return up to three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1."""
+    """Return three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1.
+
+    The list is empty if no other input has open axes.
+    """
     ones = _fill_open_axes(declared, shapes, 1)
     if ones.keys() == shapes.keys():
         return []
@@ -346,7 +351,10 @@ def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[d
 
 
 def _fill_open_axes(declared: DeclaredShapes, shapes: InputShapes, size: int) -> dict[str, Sequence[int]]:
-    """Return shapes with those of the other inputs with open axes; a symbol gets the size in `shapes`, or `size`."""
+    """Return `shapes`, and shapes for the other inputs with open axes.
+
+    A symbol gets the size that it has in `shapes`, every other open axis `size`.
+    """
     pairs = [pair for name, shape in shapes.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     sizes = {dim: number for dim, number in pairs if isinstance(dim, str)}
     return dict(shapes) | {

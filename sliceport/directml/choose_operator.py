@@ -1,8 +1,8 @@
 """Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
-A split is one SPLIT, a mere change of layout one ELEMENT_WISE_IDENTITY, everything else one SLICE1, or below feature
-level 2.1 one SLICE. Elements of types that the operator does not take at that level are copied as bits
-(`find_carriers`).
+A split is one SPLIT, a mere change of layout one ELEMENT_WISE_IDENTITY if it takes the elements, everything else one
+SLICE1, or below feature level 2.1 one SLICE. Elements of types that the operator does not take at that level are copied
+as bits (`find_carriers`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _build_with_best_carrier(
     """Return the operator that copies the elements as the best data type that it takes.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, or takes no data type that carries the elements.
+        NotLoweredError: The operator does not exist at this level, takes no data type that carries the elements, or
+            has limits that the copy exceeds.
     """
     support = schema.support(level)
     if support is None:
@@ -111,7 +112,11 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Build the operator on the tensors of a copy, which get leading dimensions of 1 up to the least rank it takes."""
+    """Build the operator on the tensors of a copy, with leading dimensions of 1 up to the least rank that it takes.
+
+    Raises:
+        NotLoweredError: A tensor is too large, or elements of an output share an address.
+    """
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _descriptor_strides(copy, copy.input_strides))
     outputs = [
         BufferTensor.of(carrier.data_type, counts or (1,), _descriptor_strides(copy, strides))
@@ -132,7 +137,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
 
 
 def _descriptor_strides(copy: StridedCopy, strides: Strides) -> Strides | None:
-    """Return the strides to put in the descriptor, or None if the tensor is packed."""
+    """Return the strides to put in the descriptor, or None if all tensors are packed or have a single element."""
     # A copy of a single element has no axes, so no strides.
     return None if copy.is_packed or not strides else strides
 

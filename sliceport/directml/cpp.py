@@ -56,7 +56,7 @@ inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, o
 def to_header(program: Program) -> str:
     """Return the header of a program. Calls with equal descriptors share an operator.
 
-    Each refused node, and each output that needs no operator, is a comment.
+    Each refused node, and each output that lies in its input's buffer, is a comment.
     """
     indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
     # Siblings share a call, which gets the name of the first of them.

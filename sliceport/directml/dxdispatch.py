@@ -61,7 +61,7 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model `name`.json into `folder`, and its example input beside it."""
+    """Write the DxDispatch model `name`.json into `folder`, with its example input unless that is too large."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor

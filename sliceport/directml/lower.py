@@ -1,13 +1,13 @@
 """Lowering of resolved slicing nodes to DirectML operators: exact for every legal node, or a refusal with a reason.
 
   1. Nothing is selected: empty, no operator (DirectML windows cannot be empty).
-  2. The whole input in its order and layout: an alias, no operator. With `Options.views`, also every forward slice that
-     starts at a multiple of 16 bytes: a strided tensor over the input's buffer (`views`).
+  2. The whole input in its order and layout: an alias, no operator. With `Options.views`, also forward slices that
+     start at a multiple of 16 bytes: strided tensors over the input's buffer (`views`).
   3. Parts that tile an axis (a Split whose outputs are all used, `siblings`): one SPLIT.
   4. Every other part: one SLICE1, below feature level 2.1 one SLICE; a mere change of layout:
      ELEMENT_WISE_IDENTITY (`choose_operator`).
 
-Axes are coalesced first (`strided_copy`), so an operator has the fewest dimensions. If only some outputs of a Split are
+Axes are coalesced first (`strided_copy`), so that an operator has few dimensions. If only some outputs of a Split are
 used, they become slices: a SPLIT would write every element of its input.
 """
 
@@ -75,7 +75,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
 
 
 def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
-    """Lower one node by itself, with its siblings left out of account."""
+    """Lower one node by itself, without its siblings."""
     if isinstance(node, Refused):
         return LoweredNode(node, "refused", node.refusal)
     if isinstance(node, Folded):
@@ -162,7 +162,11 @@ def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> C
 def _choose_slice(
     element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
 ) -> Operator:
-    """Return the operator that copies a region."""
+    """Return the operator that copies a region.
+
+    Raises:
+        NotLoweredError: No operator takes the copy.
+    """
     if _is_beyond_any_buffer(region):
         elements = prod(region.input_shape)
         raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")

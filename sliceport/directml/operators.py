@@ -152,7 +152,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
     """Check an operator against every rule of its page before a driver sees it.
 
     Raises:
-        InvalidDescriptor: A rule is broken; the message names the operator, the field and its value.
+        InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.
     """
     try:
         support = operator.schema.support(level)
@@ -225,7 +225,7 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
 
 
 def to_json(operator: Operator) -> dict[str, Any]:
-    """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`, with fields as DirectML.h names them."""
+    """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`: its fields that are not null pointers."""
     desc: dict[str, Any] = {}
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)

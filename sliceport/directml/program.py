@@ -84,8 +84,8 @@ class LoweredNode:
 
     Attributes:
         node: The node as the front end read it.
-        verdict: `lowered`: `calls` compute its outputs; `alias`: its outputs lie in its input's buffer; `empty`: it
-            selects no elements; `folded`: its outputs are constants; `refused`: see `reason`.
+        verdict: `lowered`: it has `calls`; `alias`: it has `aliases` alone; `empty`: it selects no elements; `folded`:
+            its outputs are constants; `refused`: see `reason`.
         reason: The reason of a refusal.
         calls: The operators; siblings that are lowered to one SPLIT share it.
         aliases: Outputs that lie in the input's buffer.
@@ -196,12 +196,13 @@ class Program:
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files and inputs per operator, annotated model.
+        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files for each operator, the annotated model.
 
-        The folder is written under another name and then renamed, so that it is never seen incomplete.
+        Models of a format without annotations are not written. The folder is written under another name and then
+        renamed, so that it is never seen incomplete.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, or this method did not write the folder.
+            UsageError: The folder exists and `overwrite` is false, this method did not write it, or it cannot be made.
             ModelError: The annotated model cannot be written.
         """
         # An earlier run into the same folder may have annotated a model of another format.

@@ -17,7 +17,9 @@ from sliceport.slicing import Region, coalesce
 
 @dataclass(frozen=True, slots=True)
 class StridedCopy:
-    """One input copied to one or more outputs, outermost axis first; every axis has more than one input element.
+    """One input copied to one or more outputs, outermost axis first.
+
+    Every axis has more than one input element, unless `recast` puts all of them into one larger element.
 
     Attributes:
         sizes: Input size per axis.
@@ -43,7 +45,7 @@ class StridedCopy:
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
     ) -> StridedCopy:
-        """Return the copy that selects non-empty regions of one shape, coalesced to the fewest axes.
+        """Return the copy that selects non-empty regions of one shape, coalesced in the best of the axis orders tried.
 
         Args:
             regions: The region of each output.
@@ -79,7 +81,7 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """Return a copy of the same bytes as elements of `carrier`, or None if a bound falls inside such an element."""
+        """Return a copy of the same bytes as elements of `carrier`, or None if one would be copied in part."""
         if carrier.spread > 1:
             return self._split_elements(carrier.spread)
         if carrier.group > 1:
@@ -122,6 +124,7 @@ class StridedCopy:
         """Merge neighbouring axes that are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
+        # Several outputs are those of a SPLIT: they select all of every axis but one, so the same axes merge for each.
         sizes, _, innermost = merged[0]
         # groups[i]: the original axes that make up merged axis i, up to innermost[i].
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
@@ -172,7 +175,7 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """Copy `group` elements of the innermost axis as one larger element, or return None if a bound falls inside.
+        """Copy `group` elements of the innermost axis as a larger element, or return None if one would be cut.
 
         The last group of a buffer may be partly padding, like the last byte of a 4-bit tensor.
         """
@@ -215,5 +218,5 @@ def _align_strides(region: Region, strides: Sequence[int], split_axis: int | Non
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the output stride of merged axes: the stride of the innermost axis with more than one selected index."""
+    """Return the output stride of merged axes: that of the innermost one with several selected indices, if any."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -126,8 +126,8 @@ class BufferTensor:
     Attributes:
         data_type: Element type.
         sizes: Size of each dimension.
-        strides: Elements to skip per dimension; None for packed row-major. A stride of 0 repeats elements, a stride
-            above the packed one skips padding.
+        strides: Elements from one index to the next in each dimension; None for packed row-major. A stride of 0 repeats
+            elements, a stride above the packed one skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
         guaranteed_base_offset_alignment: Number of bytes that divides the binding's offset; 0 promises nothing.
         flags: DML_TENSOR_FLAGS; 1 is OWNED_BY_DML.
@@ -145,6 +145,9 @@ class BufferTensor:
         cls, data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None, *, alignment: int = 0
     ) -> BufferTensor:
         """Return the tensor with the smallest buffer that it fits in; the strides of a packed tensor become None.
+
+        Raises:
+            InvalidDescriptor: The numbers of sizes and strides differ.
 
         >>> BufferTensor.of(DataType.FLOAT32, (2, 3), (3, 1)).strides is None
         True

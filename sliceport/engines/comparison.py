@@ -34,9 +34,10 @@ class Comparison:
     Attributes:
         lowered: The node and its operators.
         executor: The executor that ran them; empty if there was nothing to run.
-        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run), `folded`
-            (a constant that is not compared, because it holds floats that arithmetic may round differently, is inside
-            a control flow body, or was not computed) or `accepted` (by a validator, which runs nothing).
+        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (nothing was run, for the reason in
+            `detail`), `folded` (a constant that is not compared, because it holds floats that arithmetic may round
+            differently, is inside a control flow body, or was not computed) or `accepted` (by a validator, which runs
+            nothing).
         detail: One sentence; empty for `equal`. For `accepted`, the name of what accepts.
         bytes_compared: Number of output bytes that were compared.
         alone: Whether the node ran by itself on random data, because it is inside a control flow body.
@@ -62,7 +63,8 @@ class Report:
     """All comparisons of one model.
 
     Attributes:
-        comparisons: One for each pair of node and executor, in the model's order.
+        comparisons: One for each node and executor that takes part, or for each node that none runs, in the model's
+            order.
         program: The lowered program of the model.
         reference: The executor that computed the expected values, with its version.
         command: The command that repeats the comparison.

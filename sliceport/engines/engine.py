@@ -139,7 +139,7 @@ class NodeEngine(_Named, Protocol):
 
 @runtime_checkable
 class ModelEngine(_Named, Protocol):
-    """An engine that runs whole models of some formats, in a child process: a crash becomes a finding.
+    """An engine that runs whole models of some formats. It runs in a child process, so that a crash becomes a finding.
 
     Attributes:
         model_formats: The names of the formats whose models it runs.
@@ -205,8 +205,8 @@ class WritesScript(Protocol):
 Engine = OperatorEngine | OperatorValidator | NodeEngine
 
 
-def runs_format(engine: Engine, format_name: str) -> bool:
-    """Whether an engine takes part in comparisons of models of a format."""
+def can_compare(engine: Engine, format_name: str) -> bool:
+    """Whether an engine can take part in comparisons of models of a format; a model engine alone cannot."""
     if isinstance(engine, OperatorEngine | OperatorValidator):
         return True
     return isinstance(engine, NodeEngine) and format_name in engine.formats

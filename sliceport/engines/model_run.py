@@ -49,7 +49,7 @@ class OutputRun:
         shape: Its sizes.
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
         difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger.
-        tolerance: The largest difference that is `close`; 0 for a model that only moves data.
+        tolerance: The largest difference that is `close`; 0 for an output that must be equal.
         detail: The first difference, as the end of a sentence, or an empty string.
     """
 
@@ -68,7 +68,7 @@ class ModelRun:
 
     Attributes:
         facts: The adapter and the versions that it ran on.
-        nodes: The nodes that ran, unfused, and the provider of each.
+        nodes: The nodes that ran, each with its provider; fused ones only if the model does not run without fusion.
         outputs: The outputs and how far they differ.
         findings: The refusals and differences, with the node if the search found it.
         arrays: The values of the outputs, by name.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, runs_format
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, can_compare
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
@@ -33,7 +33,7 @@ def describe_misfit(engine: object) -> str:
 
 def engines_of(format_name: str) -> dict[str, Engine]:
     """Return the engines that can take part in comparisons of models of a format, by name."""
-    return {name: engine for name, engine in engines().items() if runs_format(engine, format_name)}
+    return {name: engine for name, engine in engines().items() if can_compare(engine, format_name)}
 
 
 def model_engines() -> dict[str, ModelEngine]:

@@ -31,7 +31,7 @@ class Group:
         detail: The values that cause it.
         nodes: The nodes, each with the names of the nodes and attributes around its graph.
         model: The model's file.
-        is_reported: Whether only reports support it.
+        is_reported: Whether it is one of the groups about reports, which come last.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Group:
     def effects(self) -> str:
         """The behavior of the engines, those that behave alike together, as the end of a sentence.
 
-        It is empty if only reports support the entry, because a separate group of reports describes it.
+        It is empty if only reports support the entry and this is not the group about the reports.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
@@ -138,7 +138,7 @@ def summarize(result: Result) -> str:
 
 
 def _name_engines(names: Sequence[str]) -> str:
-    """Return the names of a few engines, and the number of more."""
+    """Return the names of at most 3 engines, or the number of more."""
     return _join_names(names) if len(names) <= 3 else count_of(len(names), "engine")
 
 

@@ -13,7 +13,7 @@ from sliceport.wording import format_issue
 
 
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
-    """Format the defects of each engine in lines of at most `columns`.
+    """Format the defects of each engine, in lines wrapped to `columns`.
 
     With `verbose`, the right behavior, the versions, the handling and the cases are added.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sliceport.diffing.report import DiffReport
 
 _MAX_NODES = 30
-"""The number of nodes that are drawn; more are listed."""
+"""The largest number of nodes that are drawn; if there are more, they are listed."""
 
 
 def diff_text(report: DiffReport, columns: int | None = None) -> str:

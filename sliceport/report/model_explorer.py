@@ -22,7 +22,7 @@ class Mark(NamedTuple):
     """A text and a color for a node of the main graph, and for a node in its body.
 
     Attributes:
-        names: The names of its outputs and of the node.
+        names: The names of its outputs, and last the name of the node.
         text: The text.
         color: A color.
         attribute: The attribute of the body; empty for a node without one.
@@ -64,7 +64,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the names of the rules, colored by the first kind of `KINDS`.
 
-    A finding in the body of a node marks the node of the main graph that contains the body, too.
+    A finding in the body of a node of the main graph marks that node, too; a finding deeper inside marks it alone.
     """
 
     def marks() -> Iterator[Mark]:

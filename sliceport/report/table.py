@@ -56,7 +56,10 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Break a printable line that is wider than the terminal between words; further lines are indented by `hanging`."""
+    """Break a printable line that is wider than the terminal between words, at 20 columns or more.
+
+    Further lines are indented by `hanging` more than the first one. A longer word is not broken.
+    """
     if columns is None or display_width(line) <= columns:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))

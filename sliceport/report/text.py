@@ -43,7 +43,7 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, every result but `equal` in full, and the counts."""
+    """Format comparisons: a table at most `columns` wide, every finding in full, and the counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")

@@ -40,7 +40,7 @@ class _ThisProcess:
     Attributes:
         is_child: Whether this process is a child of the sandbox. Its own children end with it, as one process group.
         is_isolated: Whether the call under way must hand code that may crash to a child of its own.
-        memory: Bytes that the call under way may allocate; None for no limit.
+        memory: Bytes that the call under way may allocate beyond what this process had; None for no limit.
     """
 
     is_child: bool = False
@@ -52,7 +52,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether a crash of this process is acceptable: the supervisor then repeats the call, isolated."""
+    """Return whether a crash of this process is acceptable: `call_twice` then repeats the call, isolated."""
     return this_process.is_child and not this_process.is_isolated
 
 
@@ -86,7 +86,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 
 def main() -> None:
-    """Serve as a started child: stdin holds the calls, stdout the answers, argv the parent's pipe."""
+    """Serve as a started child: stdin holds the calls, stdout takes the answers, and `argv[1]` is the parent's pipe."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     redirect_standard_streams(2)
@@ -126,7 +126,7 @@ def _pickle_answer(is_error: bool, value: Any) -> bytes:
 
 @contextlib.contextmanager
 def _limit_memory(memory: int | None) -> Iterator[None]:
-    """Bound what this process may allocate beyond what it has; enforced on Linux alone."""
+    """Limit the bytes that this process may allocate beyond those that it has; enforced on Linux alone."""
     allocated = _count_allocated()
     if sys.platform == "win32" or allocated is None or memory is None:
         yield
@@ -155,7 +155,7 @@ def _count_allocated() -> int | None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process, and the group that it leads, when the parent's pipe breaks."""
+    """Have the kernel kill this process, and the group if it leads one, when the parent's pipe breaks."""
     if sys.platform != "win32" and parent != NO_PIPE:
         # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
         is_group_leader = os.getpgrp() == os.getpid()

@@ -46,7 +46,7 @@ class ChildDied(SliceportError):
     """The child ended, or was ended; the message is a predicate, such as `was ended by SIGSEGV`.
 
     Attributes:
-        stderr: The end of what the child wrote to stderr during the call.
+        stderr: The last 2000 bytes that the child wrote to stdout and stderr during the call; empty if a log has them.
     """
 
     def __init__(self, message: str, stderr: str = "") -> None:
@@ -59,11 +59,11 @@ class ChildTimedOut(ChildDied):
 
 
 class ChildCrashed(ChildDied):
-    """The child was ended by a signal of a crash, such as SIGSEGV or SIGABRT."""
+    """A crash ended the child: a signal such as SIGSEGV or SIGABRT, or a status above 255 on Windows."""
 
 
 class ChildLost(ChildDied):
-    """The machine ended the child, for a reason other than the call."""
+    """The machine ended the child, or could not start it, for a reason other than the call."""
 
 
 class ChildTerminated(ChildLost):
@@ -71,7 +71,7 @@ class ChildTerminated(ChildLost):
 
 
 class ChildKilled(ChildLost):
-    """SIGKILL of another process ended the child, such as that of a system without memory."""
+    """SIGKILL from elsewhere ended the child, such as from a kernel that has run out of memory."""
 
 
 class ChildNotStarted(ChildLost):
@@ -89,7 +89,8 @@ if sys.platform != "win32":
     class ForkedProcess:
         """A child forked from this process, with the attributes of `subprocess.Popen` that `ChildProcess` reads.
 
-        It starts in 2 ms with all modules that this process has imported, so this process must have started no thread.
+        It starts in 2 ms, because it has all modules that this process has imported. This process must run one thread
+        alone: a lock that another thread holds would stay locked in the child.
         """
 
         returncode: int | None = None
@@ -136,6 +137,9 @@ class ChildProcess:
 
     Attributes:
         must_be_replaced: Whether the child must not serve another call.
+
+    Raises:
+        ChildNotStarted: The child cannot be started.
     """
 
     must_be_replaced = False
@@ -165,7 +169,7 @@ class ChildProcess:
         """Send a request and wait for its answer: whether it is an error, and the value.
 
         Raises:
-            ChildDied: The child ended before it answered.
+            ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
             self._log.seek(0)  # for the child, too, which shares the position
@@ -214,7 +218,7 @@ class ChildProcess:
         return _BY_SIGNAL.get(-code, ChildDied)(f"was ended by {name}", stderr)
 
     def _exchange(self, request: bytes) -> bytes | None:
-        """Return the answer to a request; None if the child ended. Ctrl-C interrupts the wait."""
+        """Return the answer to a request; None if the child ended. Ctrl-C interrupts the wait of the main thread."""
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             write_message(self._process.stdin, request)
             return self._await_answer()
@@ -243,7 +247,10 @@ class ChildProcess:
         return None
 
     def _has_message(self, process: int | None) -> bool:
-        """Wait for a message or the end of the child. The pipe stays open after it if a grandchild holds the pipe."""
+        """Wait for a message or the end of the child, and return whether the pipe can be read.
+
+        The pipe alone would not show the end of the child if a grandchild holds it open.
+        """
         if sys.platform == "win32" or process is None:
             return True
         poll = select.poll()
@@ -252,7 +259,7 @@ class ChildProcess:
         return any(descriptor != process for descriptor, _ in poll.poll())
 
     def is_alive(self) -> bool:
-        """Return whether the process runs. An ended one stays a zombie, so that its group can still be killed."""
+        """Return whether the process runs. An ended one stays a zombie if possible, so that its group can be killed."""
         if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
@@ -328,7 +335,7 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 
 @contextlib.contextmanager
 def _open_process(process: int) -> Iterator[int | None]:
-    """Open a descriptor that becomes readable when a process ends; None on systems other than Linux."""
+    """Open a descriptor that becomes readable when a process ends; yield None if that fails."""
     if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
         yield None
         return
@@ -344,7 +351,7 @@ def _open_process(process: int) -> Iterator[int | None]:
 
 
 def _open_job(process: int) -> Any:
-    """Return the job object that ends a child with its descendants on Windows; None elsewhere."""
+    """Return the job object that ends a child with its descendants on Windows; None if there are no jobs."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 
@@ -355,7 +362,7 @@ def _open_job(process: int) -> Any:
 
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
+    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end, if there are pipes.
 
     The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
     long as the child runs.

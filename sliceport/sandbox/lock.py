@@ -11,10 +11,10 @@ from typing import IO
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file. The operating system releases the lock when the process ends.
+    """Lock a file inside the `with` block. The system releases the lock if the process dies.
 
     Raises:
-        OSError: The file cannot be created.
+        OSError: The file cannot be opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:

@@ -98,7 +98,7 @@ def write_files(
     """Write files of one folder. A file that is a symlink is replaced, not followed.
 
     Args:
-        files: The files. The file that needs the others is last, so that it never exists without them.
+        files: The files. The one that needs the others is last, so that it never exists without them.
         write: Writes the files by these names into a given folder.
         overwrite: Whether to replace files that exist.
         accept: Returns whether to keep the files that were written into a given folder.
@@ -165,10 +165,10 @@ def _already_exists(target: Path, noun: str) -> UsageError:
 def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
     """Rename a file or folder; a file replaces an existing one if `overwrite` is set.
 
-    On Windows, retry for a while if another process has the file open.
+    On Windows, retry for 2 s if another process has the file open.
 
     Raises:
-        OSError: The system refuses, or the target exists.
+        OSError: The system refuses, or the target is a file and `overwrite` is not set.
     """
     rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
     deadline = time.monotonic() + _RETRY_TIME
@@ -183,7 +183,7 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give a file another name, which must be free: a rename would replace the file of another process."""
+    """Rename a file to a free name by a hard link, because a rename would replace a file that another process made."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
@@ -302,8 +302,8 @@ def remove_scratch(parent: Path, owner: str) -> None:
 def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """Rename new files or folders into place in this order, all or none.
 
-    Old files are first set aside in reverse order, so that an old file never exists beside new ones. They are deleted
-    at the end, or put back if anything fails.
+    A single file replaces the old one in one step. Otherwise old files are first set aside in reverse order, so that an
+    old file never exists beside new ones. They are deleted at the end, or put back if anything fails.
 
     Raises:
         OSError: The system refuses.
@@ -357,5 +357,5 @@ def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write JSON with arrays of numbers on one line."""
+    """Write JSON with each array of integers on one line."""
     path.write_text(to_text(data, flat=True) + "\n", encoding="ascii")

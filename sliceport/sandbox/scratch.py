@@ -1,4 +1,4 @@
-"""Names of scratch files and folders. Another process can tell from a name whether its process was killed."""
+"""Names of scratch files and folders. Another process can tell from a name whether the process behind it has ended."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM, unless the process ignores it; only in the main thread.
+    """Raise `Stopped` for the first SIGINT or SIGTERM that the process neither ignores nor handles.
 
+    Do nothing outside the main thread, where Python sets no handlers.
     The next ones are ignored until the process ends, so that they do not interrupt the clean-up.
     """
     stopped: list[int] = []

@@ -105,7 +105,7 @@ def end_idle() -> None:
 
 
 def end_calls() -> None:
-    """End the calls that other threads are waiting for: they raise `ChildDied`."""
+    """End the calls in warm children that other threads are waiting for: they raise `ChildDied`."""
     _pool.kill_busy()
 
 
@@ -133,7 +133,7 @@ def call(
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses.
-        Exception: An error of the function, MemoryError included.
+        Exception: An error of the function, MemoryError included; RuntimeError for one that cannot be pickled.
     """
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
@@ -161,7 +161,7 @@ def _can_fork() -> bool:
 def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
     """Call a function in a child. If the child crashes, call it again in a child that isolates code that may crash.
 
-    The arguments and errors are those of `call`; both calls together may take `timeout` seconds.
+    The arguments and errors are those of `call`, without `is_isolated`; both calls together may take `timeout` seconds.
     """
     start = time.monotonic()
     try:

@@ -1,7 +1,7 @@
 """The core: the parameters of slicing operators (`spec`) and the elements that they select (`Region`).
 
-It computes with Python ints and `range`, and imports the standard library only. Sources: the ONNX operator pages of
-Slice and Split, OpenVINO's of StridedSlice-1 and Slice-8.
+It computes with Python ints and `range`, and imports nothing but the standard library and `sliceport.errors`. Sources:
+the operator pages of ONNX on Slice and Split, and of OpenVINO on StridedSlice-1, Slice-8, Split-1 and VariadicSplit-1.
 """
 
 from __future__ import annotations

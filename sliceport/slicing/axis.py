@@ -1,8 +1,8 @@
 """One axis: the selected indices as a `range`, in output order.
 
-`range` is the canonical form of a sliced axis: `len` is the output size, `==` and `hash` compare the elements selected,
-and slicing a range composes two slices. Every function here returns ranges in canonical spelling
-(`canonicalize`).
+`range` is the canonical form of a sliced axis: `len` is the output size, `==` compares the elements selected, and
+slicing a range composes two slices. `resolve_axis`, `compose`, `as_range` and `merge` return ranges in canonical
+spelling (`canonicalize`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Window(NamedTuple):
 
 
 def canonicalize(selected: range) -> range:
-    """Return an equal range in canonical spelling: `range(0)` if empty, step 1 for one index, `stop` next to the last.
+    """Return an equal range in canonical spelling.
+
+    An empty range is `range(0)`. `stop` is next to the last index. One index has step 1.
 
     >>> canonicalize(range(4, 100, 200))
     range(4, 5)
@@ -50,14 +52,14 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
       * every index lies in `[0, size)`;
       * equal selections give equal results, so `==` means "the same elements";
       * `len(result)` is the output size, possibly 0;
-      * integers of any magnitude are taken at face value, so INT64_MIN and INT64_MAX mean "as far as possible".
+      * integers of any magnitude are taken at face value, so INT64_MIN lies before every axis, and INT64_MAX behind.
 
     The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because the
     ONNX text clamps its start to `[0, size - 1]`. Python selects nothing there.
 
     Args:
-        start: First index, negative from the end; None for the beginning in the direction of `step`.
-        stop: First index not selected, negative from the end; None for as far as the axis goes.
+        start: First index, negative from the end; None for the first in the direction of `step`.
+        stop: First index not selected, negative from the end; None to select up to the end of the axis.
         step: Any non-zero integer.
         size: Number of elements on the axis, at most INT64_MAX.
 
@@ -141,8 +143,8 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """Return the indices of two neighbouring non-empty axes as one axis, or None if no range selects the same.
 
     Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly if these indices, in output order, are an
-    arithmetic progression. They are one if either axis selects a single element, or if one more step of `inner` after
-    its last index leads to the next index of `outer`.
+    arithmetic progression: if either axis selects a single element, or if one more step of `inner` after its last index
+    leads to the next index of `outer`.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
@@ -171,12 +173,12 @@ def coalesce(
     Args:
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
-        contiguous: For each axis but the last, whether in every tensor its stride is the next axis's size times its
-            stride. With this argument, no size may be 1. None: all tensors are packed.
+        contiguous: For each axis but the last, whether its stride in every tensor is the size of the next axis times
+            the stride of the next axis. With this argument, no size may be 1. None: all tensors are packed.
 
     Returns:
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes, whose memory
-        stride it has. Axes of size 1 are dropped; for a single element no axis remains.
+        stride it has. Axes of size 1 are dropped; a tensor of one element has no axis left.
     """
     # From the innermost axis outwards, because `merge` needs the size of everything inside.
     out_sizes: list[int] = []

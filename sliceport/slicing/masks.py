@@ -35,8 +35,8 @@ class Masks:
     says. Precedence at one entry: ellipsis, then new axis, then shrink, then an ordinary slice.
 
     Attributes:
-        begin: 1 where `begin` is ignored and the axis starts at its beginning in the direction of the stride.
-        end: 1 where `end` is ignored; a backward slice then includes element 0.
+        begin: 1 where `begin` is ignored: the slice starts at the first element, or if it is backward, at the last one.
+        end: 1 where `end` is ignored: the slice goes up to the last element, or if it is backward, to element 0.
         new_axis: 1 where a new axis of size 1 is inserted.
         shrink_axis: 1 where only element `begin` is taken and the axis is dropped; `end`, the stride and the begin and
             end masks are ignored there.

@@ -31,16 +31,16 @@ class NodeInModel:
     """A Slice, Split or StridedSlice and its place in the model: the base of the three states of a slicing node.
 
     Attributes:
-        name: The node's name; if it is empty, the name of its first output.
+        name: The node's name; if it is empty, the name of its first output that has one.
         op_type: Operator type.
         domain: Operator domain; empty for the standard one.
         opset: Version of that domain's operator set.
         scope: The graph that holds the node: empty for the main graph, else the path of `node.attribute` to it.
         input: Name of the value that is sliced; empty if the node has no input.
-        element: ONNX name of its element type (`FLOAT`, `INT64`, ...); empty if unknown.
+        element: ONNX name of the element type of the input (`FLOAT`, `INT64`, ...); empty if unknown.
         outputs: Names of the values that the node writes; an output that is left out has an empty name.
-        origin: Empty for a node of a graph. For a node of a function, the function and the node's position among its
-            slicing nodes (`domain:name:overload#0`), equal for all calls.
+        origin: Empty for a node of a graph. For a node of a function, the function and the position of the node among
+            the function's slicing nodes (`domain:name:overload#0`), equal for all calls.
     """
 
     name: str

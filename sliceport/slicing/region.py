@@ -15,11 +15,11 @@ class Region:
     """The elements that a slicing operator selects, in output order, and the shape of the output.
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
-    counted in row-major order. New and dropped axes always have size 1, so they appear in `output_shape` alone: the
-    sizes other than 1 of the output are, in order, the lengths other than 1 of the ranges.
+    counted in row-major order. New and dropped axes always have size 1, so only `output_shape` tells of them: unless
+    nothing is selected, the sizes other than 1 of the output are, in order, the lengths other than 1 of the ranges.
 
     Guarantees:
-      * two regions are equal exactly when every output index selects the same input element;
+      * two regions of the same shapes are equal exactly when every output index selects the same input element;
       * a region that selects nothing has only empty ranges.
 
     Attributes:
@@ -84,7 +84,7 @@ class Region:
 
     @property
     def selects_all(self) -> bool:
-        """Whether every element is selected in its order, so that the output may share the buffer, reshaped."""
+        """Whether all elements of a non-empty input are selected in order, so that the output may share its buffer."""
         return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property
@@ -117,6 +117,8 @@ class Region:
     def coalesce(self) -> Region:
         """Return the same elements of the same packed buffer, in the same order, with the fewest axes.
 
+        A region that selects nothing is returned as it is.
+
         >>> Region.of((4, 3, 5), (range(1, 3), range(3), range(5))).coalesce()
         Region(input_shape=(60,), ranges=(range(15, 45),), output_shape=(30,))
         """
@@ -129,8 +131,8 @@ class Region:
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     """Return the axis that the regions tile and their order along it, or None if they do not tile an axis.
 
-    Regions of one input shape tile an axis if their ranges on it are forward runs of step 1 that together cover each
-    element once, and every other axis is whole. No region adds or drops an axis.
+    Two or more regions of one input shape tile an axis if their ranges on it are non-empty, have step 1, and together
+    cover each element once, and every other axis is whole. No region adds or drops an axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
     >>> find_tiled_axis([right, left])

@@ -1,4 +1,4 @@
-"""Specs: the parameters of each standard's slicing operator, in that standard's words; each resolves to a `Region`.
+"""Specs: the parameters of each standard's slicing operator, in its words. Each resolves to a `Region` per output.
 
 Messages raised here do not name the operator and node; the caller prepends these.
 """
@@ -81,16 +81,16 @@ class AxisSlice(NamedTuple):
         return AxisSlice(first, first + length, 1) if first >= 0 else None
 
     def is_whole(self, size: int | None) -> bool:
-        """Whether the slice selects all of an axis in order; for an unknown size (None), of an axis of any size."""
+        """Whether the slice selects all of an axis in order; for an unknown size (None), only `0:INT64_MAX:1` does."""
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
-        """Return the one slice that is equal to this slice followed by `following`, or None if no slice is.
+        """Return the one slice that is equal to this slice followed by `following`.
 
-        For an unknown size (None) the result holds for every size, so both slices must go forward and count from the
-        front.
+        For an unknown size (None), the result holds for every size. It is None if a slice goes backward or counts from
+        the end, or if its start or step would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -137,7 +137,8 @@ class SliceSpec:
         """Check the rules for data of `rank`, whatever its sizes.
 
         Raises:
-            InvalidSlice: Lengths differ, an axis is out of range or named twice, a step is 0, or data is a scalar.
+            InvalidSlice: Lengths differ, there are more entries than axes, an axis is out of range or named twice, a
+                step is 0, or data is a scalar.
 
         >>> SliceSpec(starts=(0,), ends=(9,), steps=(0,)).check(rank=2)
         Traceback (most recent call last):
@@ -225,7 +226,7 @@ class SplitSpec:
         the rest. Without it all parts must be equal.
 
         Raises:
-            InvalidSlice: The axis is out of range, or its size does not divide in this way.
+            InvalidSlice: The axis is out of range, `parts` is below 1, or the size does not divide in this way.
 
         >>> SplitSpec.evenly(0, (7,), 3, uneven_last=True).sizes
         (3, 3, 1)
@@ -314,7 +315,8 @@ class StridedSliceSpec:
             sizes: Size of each input axis; None for an unknown size.
 
         Raises:
-            InvalidSlice: A rule of `entries` is broken, a stride is 0, or a shrunk index is out of range.
+            InvalidSlice: A rule of `entries` is broken, the stride of a sliced axis is 0, or the index of a shrunk axis
+                is out of range.
 
         >>> StridedSliceSpec((2,), (0,), masks=Masks(shrink_axis=(1,))).check((2, None))
         Traceback (most recent call last):

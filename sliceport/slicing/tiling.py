@@ -105,7 +105,9 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Return disjoint runs in order, together with the runs that fill the gaps between them.
+    """Return runs that cover `range(size)`: the given ones, which are disjoint and in order, and others in the gaps.
+
+    Empty runs are left out.
 
     >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -95,8 +96,16 @@ def test_page_names_the_first_failing_case_of_a_rule(place: Path) -> None:
     assert str(place) not in page
 
 
+def test_page_describes_engines_and_names_those_that_did_not_run(place: Path) -> None:
+    lines = (place / "page.md").read_text().splitlines()
+    assert "onnxruntime's CPU provider." in lines
+    (missing,) = (line for line in lines if line.startswith("Not run: "))
+    assert "IREE" in missing
+    assert "CPU provider" not in missing
+
+
 def test_page_claims_nothing_of_models_that_did_not_run(cases: list[Case], tmp_path: Path) -> None:
-    write_page([EngineResults("e", "Engine", "1", {"portable": {}})], cases, tmp_path / "page.md")
+    write_page([EngineResults("e", "Engine", "1", forms={"portable": {}})], cases, tmp_path / "page.md")
     assert "Engine 1" not in (tmp_path / "page.md").read_text()
 
 
@@ -163,6 +172,16 @@ def test_a_case_that_ends_the_process_does_not_end_the_run(
         case.name: "ends the process by signal 6" for case in cases if "split" in case.name
     }
     assert {one["verdict"] for name, one in verdicts.items() if "split" not in name} == {"wrong"}
+
+
+def test_a_case_that_ends_node_dies(cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "node").write_text("#!/bin/sh\nread line\nexit 3\n")
+    (tmp_path / "node").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    body = "from conformance.javascript import open_node\ndef open_engine():\n    return open_node('any')"
+    engine = make_engine(monkeypatch, tmp_path, body)
+    verdicts = run_engine(engine, cases[:2], PYTHON, tmp_path / "results.jsonl", 60)
+    assert [one["detail"] for one in verdicts.values()] == ["ends the process with exit status 1"] * 2
 
 
 def test_forks_of_an_engine_that_spills_end_alone(

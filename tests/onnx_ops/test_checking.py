@@ -103,6 +103,9 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
          "step-at-run-time y: its steps come from 't'"),
         ("(float[n,m,4] x) => (float[a,b,c] y) <int64[3] s = {0, 0, -1}> { y = Reshape(x, s) }", 13,
          "a-reshape-that-fails-at-size-0 y: shape=[0, 0, -1] fails where 'n' or 'm' is 0"),
+        ("(float[a,b,c] x) => (float[k,m] y) <int64[1] last = {-1}> "
+         "{ s = Shape<end = 2>(x)  g = Gather(s, last)  t = Concat<axis = 0>(last, g)  y = Reshape(x, t) }", 15,
+         "a-reshape-that-fails-at-size-0 y: shape=[-1, 'b'] fails where 'b' is 0"),
     ],
 )  # fmt: skip
 def test_what_holds_for_some_sizes_only_is_fragile(graph: str, opset: int, finding: str) -> None:

@@ -33,6 +33,6 @@ def open(  # noqa: A001 - `device.open()` is what one says
         environment: Variables for the host program, in addition to those of this process.
 
     Raises:
-        DeviceError: DirectML is not installed.
+        DeviceError: DirectML is not installed, or cannot run on this machine.
     """
     return Device(host_command(), timeout, retries=retries, environment=environment)

@@ -45,12 +45,12 @@ class HostBackend(ABC):
             DeviceError: This machine cannot run it.
         """
 
-    def describe_way(self, folder: Path) -> dict[str, str]:  # noqa: ARG002 - for backends with several ways
-        """Return how programs of an installation are run, for `status`."""
+    def describe_isolation(self, folder: Path) -> dict[str, str]:  # noqa: ARG002 - for backends with several ways
+        """Return how programs of an installation are run, for `status`; an empty dict if there is only one way."""
         return {}
 
     def hash_recipe(self) -> str:
-        """Return a hash of all that decides what an installation consists of."""
+        """Return a hash of the recipe of an installation."""
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:

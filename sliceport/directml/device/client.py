@@ -37,12 +37,11 @@ _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 class Device:
     """The real DirectML, as a context manager; `open` creates it.
 
-    The host program starts with the first request, and again after it died. All processes that it needs live in a
-    process namespace of their own and end with it.
+    The host program starts with the first request, and again after it died. All processes that it needs end with it.
 
     Attributes:
-        retries: Whether a failed request is repeated on a fresh host. A failure that occurs twice is a refusal; any
-            other is transient.
+        retries: Whether a failed request is repeated on a fresh host, unless it took too long. A failure that occurs
+            twice is a refusal; any other is transient.
         transient: The messages of transient failures.
     """
 
@@ -65,7 +64,7 @@ class Device:
 
     @contextmanager
     def without_retries(self) -> Iterator[None]:
-        """Send each request only once inside the `with` block."""
+        """Repeat no request inside the `with` block, except after a failure to create the device."""
         previous, self.retries = self.retries, False
         try:
             yield
@@ -143,7 +142,8 @@ class Device:
         Raises:
             CallFailed: DirectML refuses the operator.
             HostDied: The host program ended or did not answer in time.
-            InvalidDescriptor: The buffer ends before the input tensor does.
+            DeviceError: The host program cannot be started, or the request is too large for it.
+            InvalidDescriptor: The buffer ends before the input tensor does, or a number does not fit its field.
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
@@ -170,10 +170,10 @@ class Device:
         fallback: bool = False,
         data_files: Mapping[str, str] | None = None,
     ) -> list[npt.NDArray[Any]]:
-        """Run a model on onnxruntime's DirectML provider, optimisation off.
+        """Run a model on onnxruntime's DirectML provider without graph optimization, but with DirectML's graph fusion.
 
         Args:
-            model: The serialised model.
+            model: The serialized model.
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
@@ -182,7 +182,8 @@ class Device:
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: An input holds strings, or a data file cannot be read.
+            DeviceError: The provider does not take elements of an input, a data file cannot be read, the host program
+                cannot be started, or the request is too large for it.
         """
         return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=True, trace=False)[0]
 
@@ -248,8 +249,8 @@ class Device:
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request and return its answer, with `retries` on up to three hosts.
 
-        A failure that occurs twice is final. A failure to create the device is independent of the request and transient
-        on a busy machine, so such a request is always repeated on up to three hosts.
+        A failure that occurs twice is final, and a timeout at once. A failure to create the device is independent of
+        the request and transient on a busy machine, so such a request is always repeated on up to three hosts.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -310,7 +311,11 @@ class Device:
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly."""
+        """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly, and a socket.
+
+        Raises:
+            DeviceError: The host program cannot be started.
+        """
         pipe, environment, passed = subprocess.PIPE, self._environment, list[int]()
         if sys.platform == "linux":
             self._memory = os.memfd_create("sliceport")

@@ -130,7 +130,7 @@ class OperatorFactory:
         return self.dml.create("CreateOperator", _CREATE_OPERATOR, address, _IDML_OPERATOR)
 
     def feature_level(self) -> int:
-        """Return the library's highest DML_FEATURE_LEVEL.
+        """Return the highest DML_FEATURE_LEVEL of `FeatureLevel` that the library has.
 
         Raises:
             CallFailed: DirectML does not tell it.

@@ -224,7 +224,7 @@ def _binding_properties(dispatchable: ComObject) -> tuple[int, int, int]:
 
 
 def _read_struct(owner: ComObject, slot: int, layout: str) -> tuple[int, ...]:
-    """Call a method that returns a struct: in MSVC's convention through a hidden pointer, as its first argument."""
+    """Call a method that returns a struct, which MSVC writes through a pointer in a hidden first argument."""
     result = ctypes.create_string_buffer(struct.calcsize(layout))
     call_method(owner.address, slot, ctypes.addressof(result))
     return struct.unpack(layout, result.raw)

@@ -41,7 +41,7 @@ def folder() -> Path:
 
 
 def other_folders() -> list[Path]:
-    """Return the folders that installations of other versions left."""
+    """Return the folders of other installations, such as those of earlier versions."""
     return sorted(set(user_cache().glob(f"{_PREFIX}*/")) - {folder(), validator_folder()})
 
 
@@ -59,7 +59,7 @@ def host_command() -> list[str]:
     """Return the command of the host program.
 
     Raises:
-        DeviceError: DirectML is not installed.
+        DeviceError: DirectML is not installed, or cannot run on this machine.
     """
     if not is_installed():
         raise DeviceError("DirectML is not installed for sliceport here; run: sliceport directml install")

@@ -2,7 +2,8 @@
 
 A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
 UTF-8 and the payload. A request's header has `do`; an answer's header has the result, or `error` with `call`,
-`hresult` and `message`. The payload is tensor bytes, concatenated in the order in which the header names them.
+`hresult` and `message`. The payload of a request begins with the image of an operator or with a model, of an answer
+with a profile if one was asked for. The bytes of tensors follow, in the order in which the header names them.
 
 On Linux the payload of a request is not in the pipe but in memory that both share, because Wine copies slowly.
 Descriptors of data files come through a socket. On Windows the host program opens data files by their paths.

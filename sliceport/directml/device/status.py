@@ -10,7 +10,7 @@ from sliceport.directml.device.libraries import read_package_spec
 
 
 def status() -> dict[str, Any]:
-    """Describe the installation, and run the self-test on it."""
+    """Describe the installation, and run the self-test if there is one."""
     backend, folder = install.backend(), install.folder()
     report: dict[str, Any] = {
         "schema_version": 1,
@@ -25,7 +25,7 @@ def status() -> dict[str, Any]:
     }
     if not report["installed"]:
         return report
-    report |= backend.describe_way(folder)
+    report |= backend.describe_isolation(folder)
     try:
         with device.open() as opened:
             report |= opened.facts()

@@ -215,7 +215,7 @@ def _return_1(*_: int) -> int:
 
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
-    """Answer ID3D12Device::CheckFeatureSupport for a device that has every feature."""
+    """Answer ID3D12Device::CheckFeatureSupport for a device that has the features of `_FEATURES`."""
     words_by_index = _FEATURES.get(feature & _MASK)
     if words_by_index is None:
         return _E_INVALIDARG

@@ -46,7 +46,7 @@ None if this machine lacks the way. All processes of a program end with its firs
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the first way that works here, or None, and the reasons against those before it, by name."""
+    """Return the name of the first way that works here, or None, and why those tried before it failed, by name."""
     reasons = {}
     for name, way in WAYS.items():
         command = way(root)

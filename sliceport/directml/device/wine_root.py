@@ -74,8 +74,8 @@ class WineRoot(HostBackend):
         """Return the command that runs the host program inside the root folder."""
         return _inside(folder, "wine", "host.exe")
 
-    def describe_way(self, folder: Path) -> dict[str, str]:
-        """Return the way into the root folder, and the reasons against better ones."""
+    def describe_isolation(self, folder: Path) -> dict[str, str]:
+        """Return how programs are run in the root folder (a name in `ways.WAYS`), and why better ways failed."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -113,7 +113,7 @@ class WineRoot(HostBackend):
         say(f"downloading {len(sizes)} packages of Debian {_SUITE}, {sum(sizes.values()) / 1e6:.0f} MB")
         files = index.download(sizes)
         say("unpacking what DirectML needs of them (about 320 MB in the end)")
-        # What a run or the making of a prefix was seen to read, and the libraries of the programs.
+        # files.txt lists the files that a run or the making of a prefix was seen to read, and their libraries.
         needed = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
         for name in for_root:
             unpack(files[name], root, needed.match)

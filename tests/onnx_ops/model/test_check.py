@@ -234,7 +234,7 @@ def test_graphs_in_many_nodes_see_the_many_values_around_them() -> None:
         model.graph.node.add(op_type="Neg", input=["x"], output=[f"v{k}"])
         node = model.graph.node.add(op_type="If", input=["c"], output=[f"i{k}"])
         node.attribute.add(name="then_branch", type=AttributeProto.GRAPH, g=outer)
-    assert check_proto(model).is_sorted
+    assert not check_proto(model).is_sorted  # most branches read v9999 before it is computed
     graph = model.graph.node[-1].attribute[0].g.node[0].attribute[0].g
     graph.node[0].input[0] = "n2"
     with pytest.raises(ModelError, match="reads value 'n2', which nothing defines"):

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 import sliceport
-from onnx_ops.model.io import clone_sorted
+from onnx_ops.model.io import clone_sorted, from_proto
 from onnx_ops.passes import rewrite
 
 MAIN = """<ir_version: 9, opset_import: ["" : 17]> g (float[2,8] x, bool c) => (float[2,3] a, float[2,3] b) {
@@ -55,6 +55,15 @@ def lowered(program: Any) -> list[Any]:
     return sorted(
         ([node["outputs"], node["operators"], node["verdict"]] for node in program.to_json()["nodes"]), key=repr
     )
+
+
+def test_if_in_front_of_the_node_that_its_branch_reads_is_sorted() -> None:
+    proto = onnx.parser.parse_model(MAIN)
+    proto.graph.node.insert(0, proto.graph.node.pop())
+    graph = from_proto(proto).graph
+    outputs = [node.outputs[0].name for node in graph]
+    assert outputs.index("cut") < outputs.index("b")
+    graph.clone()  # onnx-ir clones sorted graphs only
 
 
 @pytest.mark.parametrize("seed", range(8))

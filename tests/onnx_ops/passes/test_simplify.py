@@ -575,6 +575,14 @@ def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr().err.startswith(message)
 
 
+def test_no_optimizer_takes_part_if_a_contested_if_keeps_the_model() -> None:
+    one, two = (f"t{n} () => (float[{n}] t) {{ t = Slice<starts = [0], ends = [{n}], axes = [0]>(x) }}" for n in (1, 2))
+    text = f"g (bool c, float[4] x) => (float[n] y) {{ y = If(c)<then_branch = {one}, else_branch = {two}> }}"
+    _, report = simplify(from_proto(parse(text, opset=9)), optimizers=["onnxscript"])
+    assert [node.op for node in report.contested] == ["If"]
+    assert report.optimizers == ()
+
+
 @pytest.mark.skipif(not hasattr(ir.Model, "device_configurations"), reason="this onnx-ir does not keep them")
 def test_device_configurations_stay() -> None:
     before = parse("g (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) y = Neg(b) }", ir_version=11)

@@ -6,7 +6,9 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import ml_dtypes
 import numpy as np
@@ -23,7 +25,8 @@ import sliceport
 from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify.runnable import find_data_files, read_complete_model
+from onnx_ops.verify import verify_directml
+from onnx_ops.verify.runnable import Runnable, find_data_files, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
 from sliceport.diffing.side import Side
@@ -510,3 +513,17 @@ def test_hardening_is_verified_without_directml(
     before = save(OPEN, tmp_path / "before.onnx")
     assert main(["harden", "-o", str(tmp_path / "o.onnx"), *words, str(before)]) == 0
     assert "all outputs are bit-equal" in capsys.readouterr().out
+
+
+def test_model_in_memory_is_verified_on_directml(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = []
+
+    def run_all(_: Any, runnable: Runnable, runs: Sequence[Any], *, locates: bool) -> list[Any]:
+        outputs.append(runnable.outputs)
+        return [SimpleNamespace(findings=(), outputs=()) for _ in runs]
+
+    monkeypatch.setattr(verify_directml, "open_provider", MagicMock())
+    monkeypatch.setattr(verify_directml, "_run_all", run_all)
+    result = sliceport.harden(sliced(), verify="onnxruntime-dml")
+    assert result.is_written
+    assert outputs == [["y"], ["y"]]

@@ -165,6 +165,7 @@ def test_versions_leave_out_what_does_not_concern_them(folder: Path, capsys: pyt
     [
         (["--engines", "onnxruntme"], "engine 'onnxruntme' is not known, did you mean 'onnxruntime'?"),
         (["--engine-versions", "openvino"], "engine version 'openvino' must be written ENGINE=VERSION"),
+        (["--engine-versions", "all=2025.2"], "engine 'all' is not known"),
         (
             ["--engine-versions", "openvino=new"],
             "the version of engine 'openvino' must begin with a number, got 'new'.",

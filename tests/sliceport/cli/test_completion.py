@@ -32,6 +32,9 @@ def test_every_shell_has_the_commands_and_options(shell: str, capsys: pytest.Cap
         (["sliceport", "harden", "--target", "open"], ["opencv", "openvino-cpu"]),
         (["sliceport", "lower", "--feat"], ["--feature-level"]),
         (["sliceport", "lower", "m.on"], ["m.onnx"]),
+        (["sliceport", "check", "m.on"], ["m.onnx"]),
+        (["sliceport", "diff", "m.onnx", "m.on"], ["m.onnx"]),
+        (["sliceport", "check", "m.onnx", "--model-explorer", "m.on"], ["m.onnx"]),
     ],
 )
 def test_bash_completes(words: list[str], completed: list[str], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
-from sliceport.diffing.difference import EXACT, Tolerance
+from sliceport.diffing.difference import EXACT, Tolerance, compare_values, tolerance_of
 from sliceport.diffing.report import DiffReport
 from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines, model_engines
@@ -299,6 +299,7 @@ def test_empty_outputs_are_equal(differ: Differ) -> None:
     assert differ("(float[0,3] x) => (y) { [a] y = Exp (x) }", swap("a", "Neg")).is_equal
 
 
+ROW = np.arange(6, dtype=np.float32).reshape(2, 3)
 TWO = "(float[2,3] x) => (y) { [a] h = Exp (x)  [b] k = Neg (h)  [c] y = Tanh (k) }"
 
 
@@ -421,6 +422,24 @@ def test_recorded_outputs_are_compared(tmp_path: Path) -> None:
     assert names(again) == ["i", "slice", "n"]
     right = diff(tmp_path / "out" / "model.onnx", on="onnxruntime-cpu:level=none", against=str(tmp_path / "out"))
     assert right.is_equal
+    other = save("(float[2,3] q) => (z) { [k] z = Neg (q) }", tmp_path / "other.onnx")
+    recorded = [(kind, onnx.numpy_helper.from_array(array)) for kind, array in (("input", ROW), ("output", -ROW))]
+    for kind, tensor in recorded:
+        (tmp_path / f"{kind}_0.pb").write_bytes(tensor.SerializeToString())
+    first = save("(float[2,3] x) => (y) { [a] y = Neg (x) }", tmp_path / "first.onnx")
+    assert diff(first, other, against=str(tmp_path)).is_equal
+
+
+def test_zero_seeds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="seeds must be at least 1, got 0"):
+        compare_models(TWO, TWO, tmp_path, seeds=0)
+
+
+def test_elements_of_a_sequence_may_be_rounded() -> None:
+    actual, expected = (ROW,), (np.nextafter(ROW, np.float32(9)),)
+    assert compare_values("s", actual, expected, tolerance_of(expected)).status == "close"
+    assert compare_values("s", actual, expected, EXACT).status == "different"
+    assert compare_values("s", actual, actual, EXACT).status == "equal"
 
 
 def test_openvino_model_is_cut(models: Path) -> None:

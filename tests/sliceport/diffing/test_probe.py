@@ -207,6 +207,15 @@ def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "nan for" in part.case.failure.message
 
 
+def test_values_that_numpy_lacks_are_left_out(tmp_path: Path) -> None:
+    graph = "(float[3] x) => (y) { [a] h = Exp (x)  [b] e = Cast <to = 19> (h)  [c] y = Cast <to = 1> (e) }"  # 19: E5M2
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 19]> g {graph}')
+    onnx.save(proto, tmp_path / "model.onnx")
+    probe(tmp_path / "model.onnx", tmp_path / "1", against="onnxruntime-cpu")
+    arrays = [np.load(file) for file in (tmp_path / "1").glob("*.npy")]
+    assert {array.dtype.name for array in arrays} == {"float32"}
+
+
 def test_size_that_does_not_lie_is_equal(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIE", f"size {node_of(model, 7).name} {ROWS + 1}")
     reading, rounds = search(model, tmp_path, **SHAPES)

@@ -1,0 +1,28 @@
+"""Graphs that `diff` cuts and writes: names and texts stay usable."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx_models import parse
+
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.onnx_graph import OnnxGraph, to_tensor
+from onnx_ops.verify.runnable import read_complete_model
+
+STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
+
+
+def test_anonymous_model_with_a_strided_slice_runs() -> None:
+    complete = read_complete_model(parse(STRIDED, 17, ov_ext=1))
+    graph = OnnxGraph(complete.proto).anonymised("names", 0)
+    (name,) = graph.inputs
+    (value,) = onnxruntime_cpu.side().run(graph.whole(), {name: np.arange(8, dtype=np.float32)}).values()
+    assert isinstance(value, np.ndarray)
+    assert value.tolist() == [1, 2, 3, 4]
+
+
+def test_text_that_is_not_utf8_is_written_as_it_was() -> None:
+    tensor = to_tensor("x", np.array(["a\udcff"], object))
+    assert isinstance(tensor, onnx.TensorProto)
+    assert list(tensor.string_data) == [b"a\xff"]
