@@ -1,4 +1,4 @@
-"""How many random or repeated cases tests try: a third of them, or all if the environment has LONG=yes.
+"""Amounts of random or repeated cases that tests try: a third, or all if the environment has LONG=yes.
 
 Each random case is drawn by its number, so that a short run tries the first cases of a long one.
 """
