@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from vectors import load
 
 from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
+from ov_ext.static_values import as_indices, index_array, to_index_list
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
@@ -121,3 +122,8 @@ def test_bounds_are_right_though_openvino_gets_some_wrong() -> None:
         assert found == (case["true_min"], case["true_max"])
         wrong += list(found) != case["openvino"]
     assert (len(cases), wrong) == (300, sum(case["verdict"] != "exact" for case in cases))
+
+
+def test_constant_of_indices_keeps_the_ends_of_32_bits() -> None:
+    values = [2**31 - 1, -(2**31), INT64_MAX, 7]
+    assert to_index_list(index_array(as_indices(values))) == values
