@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import load
@@ -58,7 +59,7 @@ def bounds(draw: st.DrawFn, low: int, high: int) -> Bounds:
     return Bounds(min(first, second), max(first, second))
 
 
-@settings(max_examples=250)
+@settings(max_examples=amount(250))
 @given(bounds(0, 12), st.none() | bounds(-15, 15), st.none() | bounds(-15, 15), st.integers(-5, 5).filter(bool))
 def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
     axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int
@@ -66,7 +67,7 @@ def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
     assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
 
 
-@settings(max_examples=250)
+@settings(max_examples=amount(250))
 @given(st.integers(0, 9), st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from(STEPS))
 def test_axis_without_an_upper_bound_has_exact_bounds(low: int, first: int | None, end: int | None, step: int) -> None:
     """Beyond every index the size is either constant or grows without a bound."""
