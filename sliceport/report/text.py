@@ -26,7 +26,16 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
         rows.append((_shorten(_node_path(lowered)), operator, lowered.verdict, operators))
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
-    return "\n".join([*head, *map(printable, lines), program_summary(program)])
+    return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
+
+
+def _share_hints(lines: list[str]) -> list[str]:
+    """Move the sizes to give, which can end the messages about all nodes, from several lines to one of their own."""
+    ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
+    shared = [end for end, count in ends.items() if count > 1]
+    for end in shared:
+        lines = [line.removesuffix(f"; {end}") + "." if line.endswith(f"; {end}") else line for line in lines]
+    return [*lines, *(f"hint: {end}" for end in shared)]
 
 
 def program_summary(program: Program) -> str:
@@ -51,7 +60,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     findings = [comparison for comparison in report.comparisons if not comparison.is_clean]
-    lines = [f"{comparison.status}: {comparison.detail}" for comparison in findings]
+    lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in findings])
     lines += [f"note: {note}" for note in report.notes]
     if any(comparison.status in ("mismatch", "error") for comparison in findings):
         lines.append(f"reproduce: {report.command}")

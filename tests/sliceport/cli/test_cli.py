@@ -372,10 +372,12 @@ class TestCompare:
         np.save(tmp_path / "x.npy", np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
         assert run("compare", models / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
 
-    def test_open_shapes_are_asked_for(self, run: Run, models: Path) -> None:
-        code, out, _ = run("compare", models / "rule_symbolic.onnx")
+    @pytest.mark.parametrize("command", ["lower", "compare"])
+    def test_open_shapes_are_asked_for_once(self, run: Run, models: Path, command: str) -> None:
+        code, out, _ = run(command, models / "rule_symbolic.onnx")
         assert code == 1
-        assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 2
+        assert out.count("refused: ") == 2
+        assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 1
 
     def test_the_reference_takes_part_by_itself(self, run: Run, models: Path) -> None:
         code, out, _ = run("compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
