@@ -120,7 +120,7 @@ test-wheel: dist
 	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
 	build/wheel/.venv/bin/python -m pip install --quiet --no-deps --no-index --find-links dist sliceport
 	build/wheel/.venv/bin/python -m pip install --quiet 'sliceport[onnxruntime]' --group dev
-	cd build/wheel && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(TESTS)
+	cd build/wheel && LONG=yes .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(TESTS)
 
 # The oldest versions that pyproject.toml allows, on PYTHON.
 test-lowest: .venv/lowest
@@ -130,7 +130,7 @@ test-lowest: .venv/lowest
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r $(BESIDE) build/lowest
-	cd build/lowest && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(NOT_LOWEST) $(TESTS)
+	cd build/lowest && LONG=yes .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(NOT_LOWEST) $(TESTS)
 
 # The commands and the suite, by a CPython for Windows in Wine, which lies in the user's cache: 2.1 GB with the compiler.
 test-windows: .venv/test provider

@@ -35,7 +35,7 @@ def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Pat
         cases: The cases of formats that it reads.
         python: The Python of its environment.
         results: The file of results, with a line of JSON for each.
-        timeout: Seconds that a case may take in a fork of its own, and half of the seconds that it may take otherwise.
+        timeout: Seconds that a case may take in a fork of its own; otherwise it may take twice as long.
     """
     keys = {case.name: f"{engine.digest}-{case.digest}" for case in cases}
     verdicts = {name: one for name, one in read_results(results).items() if one["key"] == keys.get(name)}

@@ -204,6 +204,7 @@ class OnnxruntimeDML:
             "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
             "options.enable_mem_pattern = False  # the DirectML provider does not support memory patterns\n"
             f"session = ort.InferenceSession(path, options, providers=[{provider!r}])\n"
+            "assert 'DmlExecutionProvider' in session.get_providers(), 'this onnxruntime has no DirectML'\n"
             "got = session.run(None, inputs)\n"
         )
 

@@ -81,7 +81,7 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
 
 
 def _wide_parameter(source: ov.Output) -> str:
-    """Return the name of the model's 64-bit input that an index input reads, maybe reshaped; empty if it reads none."""
+    """Return the name of the 64-bit Parameter that an index input reads, maybe converted or reshaped; else empty."""
     node = source.get_node()
     while node.get_type_name() in _VIEWS:
         node = node.input_value(0).get_node()

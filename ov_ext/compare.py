@@ -32,7 +32,7 @@ DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, OURS.name, "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**26
-"""The most bytes of random data, so that all copies of a comparison fit into 700 MiB."""
+"""The most bytes of random data for a node, so that all copies of a comparison fit into 700 MiB."""
 
 
 @with_openvino_lock
@@ -59,7 +59,7 @@ def compare(
         seed: The seed of the random data.
 
     Raises:
-        UsageError: An executor is unknown, or a shape does not fit the model.
+        UsageError: `model` is not a model, an executor is unknown, or another option is not valid or does not fit.
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)

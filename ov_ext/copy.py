@@ -59,7 +59,7 @@ class Plan:
 def _copy_in_parts(source: Array, target: Array) -> None:
     """Copy in several threads; each thread copies one part of an axis.
 
-    The axis is the outermost one that is at least as long as the number of threads.
+    The axis is the outermost one that is at least as long as the number of threads; without it, one thread copies all.
     """
     count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)

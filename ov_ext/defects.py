@@ -77,12 +77,12 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """Return the entries of a StridedSlice, aligned with the axes; empty if the rank or their number is open."""
+        """The entries of a StridedSlice, aligned with the axes; empty for a Slice, or if the rank or count is open."""
         return [] if self.rank is None else self._align(self.rank)
 
     @cached_property
     def may_reverse_empty_axis(self) -> bool:
-        """Return whether an entry of StridedSlice may walk backward through an empty axis."""
+        """Whether an entry of StridedSlice may walk backward through an empty axis."""
         if self.count is None:  # Any axis may have an entry.
             shape = self.inputs[0].get_partial_shape()
             is_open = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
@@ -93,12 +93,16 @@ class BuiltInNode:
 
     @cached_property
     def custom_node(self) -> ov.Node:
-        """Return the operator of ov_ext on the same inputs, which computes the right result."""
+        """The operator of ov_ext on the same inputs, which computes the right result.
+
+        Raises:
+            InvalidSlice: The node breaks the rules of its operator.
+        """
         return build_custom(self.node)
 
     @cached_property
     def region(self) -> Region | None:
-        """Return the selected region, or None if the data's shape or an index is not known before the model runs.
+        """The selected region, or None if the data's shape or an index is not known before the model runs.
 
         Raises:
             InvalidSlice: The node breaks the rules of its operator.
@@ -109,7 +113,7 @@ class BuiltInNode:
 
     @property
     def all_values(self) -> list[list[int]] | None:
-        """Return the elements of all index inputs, or None if one is not known."""
+        """The elements of all index inputs, or None if one is not known."""
         lists = [values for values in self.values if values is not None and None not in values]
         return lists if len(lists) == len(self.values) else None  # type: ignore[return-value]
 
@@ -131,13 +135,17 @@ class BuiltInNode:
 
     @cached_property
     def aligned_masks(self) -> Masks:
-        """Return the masks with one bit for each entry, or as long as the longest mask if the number is open."""
+        """The masks with one bit for each entry, or as long as the longest mask if the number is open."""
         count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
         return self.masks.align(count)
 
 
 def find_defects(view: BuiltInNode) -> list[Defect]:
-    """Return the defects of OpenVINO that a node triggers."""
+    """Return the defects of OpenVINO that a node triggers.
+
+    Raises:
+        InvalidSlice: The node breaks the rules of its operator.
+    """
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
 
@@ -223,7 +231,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether every possible size is rounded by the CPU plugin, which counts in 32-bit floats."""
+    """Return whether the CPU plugin rounds a size to a 32-bit float. An open one counts if it exceeds `FLOAT_EXACT`."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > FLOAT_EXACT)

@@ -1,4 +1,4 @@
-"""OpenVINO's engines: they run slicing nodes of OpenVINO models, and whole models, of ONNX too.
+"""OpenVINO's engines: all run slicing nodes of OpenVINO models, and two of them whole models, of ONNX too.
 
 The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenVINOEngine:
-    """One of the ways in which OpenVINO computes a node."""
+    """A way in which OpenVINO computes a slicing node; see `NodeEngine`."""
 
     name: str
     description: str
@@ -40,6 +40,7 @@ class WholeModels(OpenVINOEngine):
 
     Attributes:
         options: See `ModelEngine`.
+        model_formats: See `ModelEngine`.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)

@@ -104,7 +104,8 @@ def write_model(
 ) -> None:
     """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
 
-    If the model has operators of ov_ext, its `rt_info` and the file get a note about where these come from.
+    If the model has operators of ov_ext, its `rt_info` and the file get a note about where these come from. Nodes
+    without a name get one.
 
     Args:
         model: The model.

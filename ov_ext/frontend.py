@@ -27,7 +27,7 @@ def register(core: ov.Core) -> None:
         core: The Core. Registering twice does no harm.
 
     Raises:
-        UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
+        UsageError: See `backend`.
     """
     for extension in (*operator_extensions(backend()), *onnx_extensions()):
         core.add_extension(extension)
@@ -37,13 +37,17 @@ def onnx_extensions() -> list[Any]:
     """Return extensions for `openvino.convert_model(…, extension=…)` and `Core.add_extension`, as `backend` chooses.
 
     Raises:
-        UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
+        UsageError: See `backend`.
     """
     return [ConversionExtension("Slice", "", partial(_convert_slice, backend())), strided_slice_extension()]
 
 
 def strided_slice_extension() -> Any:
-    """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it."""
+    """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it.
+
+    Raises:
+        UsageError: See `backend`.
+    """
     return ConversionExtension("StridedSlice", DOMAIN, partial(_convert_strided_slice, backend()))
 
 

@@ -96,7 +96,11 @@ def _extension_name(view: BuiltInNode) -> str:
 
 
 def _replace_sub_byte(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
-    """Build a constant if data and indices are constants, or else the operator of ov_ext if it takes the type."""
+    """Build a constant if the data are constant and the indices known, or else the operator of ov_ext.
+
+    Returns:
+        The replacement and the name of its operator, or (None, None) if ov_ext does not compute the type or the node.
+    """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.all_values is None:
         return (None, None) if view.element in REFUSED_ELEMENTS else (view.custom_node, _extension_name(view))
@@ -113,7 +117,7 @@ def _replace_sub_byte(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
     """Build a VariadicSplit for each sliced axis, if the shape is known, steps are 1 and no axis is new or shrunk."""
     region = view.region
-    if region is None or len(region.output_shape) != len(region.input_shape):
+    if region is None or region.output_shape != tuple(map(len, region.ranges)):
         return None
     if any(selected.step != 1 for selected in region.ranges):
         return None
@@ -128,7 +132,7 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
 
 def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
     """Build a Slice with constants that every engine reads as the same numbers."""
-    if not view.count:
+    if view.count == 0:
         return _build_whole_slice(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
     for index, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
@@ -152,7 +156,8 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     divides by the size of the axis, which may be 0.
 
     Returns:
-        The replacement with its operators, or None if the number of entries or a needed step is not known.
+        The replacement with its operators, or None if the number of entries or a needed step is not known, or the rank
+        is not known and the node does more than add axes.
     """
     if view.count is None:
         return None

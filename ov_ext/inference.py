@@ -21,7 +21,7 @@ class Bounds(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Return whether only one value is possible."""
+        """Whether only one value is possible."""
         return self.low == self.high
 
 
@@ -48,7 +48,7 @@ class SlicedSize(NamedTuple):
 
 @lru_cache(4096)
 def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
-    """Return the exact bounds of the size of an axis after slicing.
+    """Return the bounds of the size of an axis after slicing, which are exact if the step is known.
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
     end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie

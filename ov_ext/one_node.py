@@ -45,7 +45,7 @@ class OneNode:
 
     @cached_property
     def defects(self) -> list[Defect]:
-        """Return the defects of OpenVINO that the built-in operator triggers."""
+        """The defects of OpenVINO that the built-in operator triggers; none for a Split or a node that it refuses."""
         if kind_of(self._node_in_model) in SPLITS:
             return []
         try:
@@ -133,6 +133,7 @@ def _make_constant(source: ov.Output) -> ov.Output:
     """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
+    # The node is resolved, so that its bounds are exact. `list_bounds` widens some of 32 bits to 64 bits.
     values = [bound.low for bound in list_bounds(source) or ()]
     shape = source.get_partial_shape()
     return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)

@@ -24,18 +24,20 @@ _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
     """Build a node of OpenVINO's Slice-8: operator `Slice8` of version `ov_ext`, of the kind that `backend` chooses.
 
-    Shape inference is exact, unlike OpenVINO's: the output has the least and greatest sizes that the bounds allow.
+    If steps and axes are known, shape inference is exact, unlike OpenVINO's: the output has the least and greatest
+    sizes that the bounds allow.
 
     Args:
-        inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of
-            integers of one length, with one entry for each axis. The default of `axes` are the first axes. An input is
-            a node of one output, an output of a node, or values that become a constant.
+        inputs: `data` of any type but u3 and u6, and of rank 1 or more; `start`, `stop`, `step` and, optionally,
+            `axes`: lists of integers of one length, with one entry for each sliced axis. The default of `axes` are the
+            first axes. An input is a node of one output, an output of a node, or values that become a constant.
 
     Returns:
         The node, whose output has the rank of `data`.
 
     Raises:
         InvalidSlice: The inputs break the rules of Slice.
+        UsageError: See `backend`.
     """
     return make_node(SLICE, inputs)
 
@@ -59,9 +61,9 @@ def StridedSlice(  # noqa: N802
     Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
 
     Args:
-        inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of
-            integers of one length. An input is a node of one output, an output of a node, or values that become a
-            constant.
+        inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (1 everywhere
+            without): lists of integers of one length. An input is a node of one output, an output of a node, or values
+            that become a constant.
         begin_mask: Entries whose axis is selected from its beginning.
         end_mask: Entries whose axis is selected to its end.
         new_axis_mask: Entries that insert an axis of size 1.
@@ -70,6 +72,7 @@ def StridedSlice(  # noqa: N802
 
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.
+        UsageError: See `backend`.
     """
     masks = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
     return make_node(STRIDED_SLICE, inputs, Masks(*[tuple(map(int, mask)) for mask in masks]))
@@ -94,6 +97,7 @@ def make_node(
 
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.
+        UsageError: See `backend`; only without `using`.
     """
     using = backend() if using is None else using
     if using.path is None:
@@ -115,6 +119,9 @@ def operator_extensions(using: Backend | None = None) -> list[Any]:
 
     Args:
         using: The backend. The default is the result of `backend`.
+
+    Raises:
+        UsageError: See `backend`; only without `using`.
     """
     using = backend() if using is None else using
     return list(_IN_PYTHON.values()) if using.path is None else [str(using.path)]
@@ -135,6 +142,7 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
+    # The native operator itself refuses all other bits than 0 and 1, but its attributes cannot hold these.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()
@@ -144,7 +152,7 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
 
 
 def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
-    """Return an error of a native operator as the InvalidSlice that the operator in Python raises."""
+    """Return a native operator's error as the InvalidSlice that the operator in Python raises; any other as it is."""
     sentences = _SENTENCE.findall(str(error))
     if not sentences:
         return error

@@ -216,7 +216,7 @@ def _key(output: ov.Output) -> tuple[str, int]:
 
 
 def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Body]:
-    """Yield each iteration of a Loop or TensorIterator on the arrays of its inputs, and run it to make the next one."""
+    """Yield the first iterations of a Loop or TensorIterator, at most 100, and run each to make the next one."""
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
     sliced = [port for port in ports if isinstance(port, SliceInputDescription)]

@@ -39,6 +39,10 @@ def use_custom_ops(model: ov.Model) -> int:
 
     Returns:
         The number of replaced nodes.
+
+    Raises:
+        InvalidSlice: A node breaks the rules of its operator.
+        UsageError: See `backend`.
     """
     count = replace_nodes(model, lambda node: build_custom(node) if kind_of(node) in BUILT_IN else None)
     note_operators(model)

@@ -18,7 +18,7 @@ from sliceport.errors import ModelError
 def run_model(
     whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], options: Mapping[str, str], *, is_compiled: bool
 ) -> dict[str, Value]:
-    """Run a model and return its outputs by name.
+    """Run a model and return its outputs by name, except those whose elements NumPy cannot hold.
 
     Args:
         whole: The model.
@@ -62,7 +62,11 @@ def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str])
 
 
 def evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
-    """Return the outputs of a model by Model.evaluate."""
+    """Return the outputs of a model by Model.evaluate.
+
+    Raises:
+        ModelError: Model.evaluate lacks an operator.
+    """
     results = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
     if not model.evaluate(results, tensors):
         raise ModelError("Model.evaluate cannot compute the model.")

@@ -39,7 +39,7 @@ class Slice(SlicingOp):
         return True
 
     def check_inputs(self) -> None:
-        """Check ranks, lengths and types of the index inputs."""
+        """Check the number of inputs, the rank of the data, and ranks, lengths and types of the index inputs."""
         count = self.get_input_size()
         if count not in (4, 5):
             raise InvalidSlice(f"it has 4 or 5 inputs, got {count}")

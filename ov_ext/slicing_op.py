@@ -112,7 +112,11 @@ class SlicingOp(ov.Op):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return bounds of each output size, and the input axis that always has this size; None if the rank is open."""
+        """Return bounds of each output size, and the input axis that always has this size; None if the rank is open.
+
+        Raises:
+            InvalidSlice: The indices break the rules of the operator.
+        """
         raise NotImplementedError
 
     def check_inputs(self) -> None:
@@ -132,7 +136,7 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def check_lists(self, rule: str, names: Sequence[str], max_length: int | None = None) -> None:
-        """Check that the index inputs are lists of integers of one length.
+        """Check that the index inputs are lists of integers of one length, as far as that is known.
 
         Args:
             rule: The names of the inputs in a sentence.
@@ -178,7 +182,8 @@ class SlicingOp(ov.Op):
         """Compute the output.
 
         Raises:
-            InvalidSlice: The indices break the rules of the operator, or a tensor has another element type.
+            InvalidSlice: The indices break the rules of the operator, a tensor has another element type than the node,
+                or elements of this type cannot be sliced.
         """
         data = inputs[0]
         element = self._check_types(data, outputs[0])
@@ -241,6 +246,7 @@ class SlicingOp(ov.Op):
             visitor.on_attributes(lists)
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
+        # The operator in C++ writes an empty list for indices that stay inputs.
         fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
         if not fixed:
             return
@@ -283,7 +289,7 @@ class SlicingOp(ov.Op):
             self._pass_values(indices)
 
     def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Set the bounds and symbols of the output's elements, if those of the data and the indices are known."""
+        """Set the bounds and symbols of the output's elements if the data's are known, and the indices exactly."""
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
         if bounds is None or None in elements:
@@ -359,6 +365,6 @@ _NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
     "u3": partial(_refuse_element_type, "u3"),
     "u6": partial(_refuse_element_type, "u6"),
 }
-"""Functions that evaluate element types without whole bytes. Only u1 has its first element in the highest bit."""
+"""Functions for strings and elements of less than a byte. Only u1 has its first element in the highest bit."""
 REFUSED_ELEMENTS = frozenset({"u3", "u6"})
 """Element types that cannot be sliced."""

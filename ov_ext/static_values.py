@@ -44,9 +44,10 @@ def as_constant(array: Array) -> ov.Node:
 def as_indices(values: list[int]) -> ov.Node:
     """Return a constant of indices, of 32 bits if `to_index_list` reads the same numbers from it."""
     narrowed = {far: value for value, far in _WIDENED.items()}
-    narrow = [narrowed.get(value, value) for value in values]
-    fits = all(_INT32_MIN <= value <= _INT32_MAX for value in narrow)
-    return as_constant(np.array(narrow, np.int32) if fits else np.array(values, np.int64))
+    fits = all(value in narrowed or _INT32_MIN < value < _INT32_MAX for value in values)
+    return as_constant(
+        np.array([narrowed.get(value, value) for value in values], np.int32) if fits else np.array(values, np.int64)
+    )
 
 
 def as_output(value: Any, index: int, label: str) -> ov.Output:
@@ -100,7 +101,7 @@ def is_integral(element: ov.Type) -> bool:
 
 
 def list_length(source: ov.Output) -> int | None:
-    """Return the number of elements of a list, or None if it is open."""
+    """Return the number of elements of a list, or None if it is open or the value may not be a list."""
     shape = source.get_partial_shape()
     if shape.rank.is_dynamic or shape.rank.get_length() != 1 or shape[0].is_dynamic:
         return None
@@ -153,7 +154,10 @@ def to_index_list(values: Array) -> list[int]:
 
 
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
-    """Return the least and greatest value of each element, as OpenVINO evaluates them; None if they are not known."""
+    """Return the least and greatest value of each element of a short list of integers, as OpenVINO evaluates them.
+
+    None if they are not known, and for elements of 4 bits.
+    """
     shape = source.get_partial_shape()
     if shape.is_dynamic or len(shape) != 1 or not is_integral(source.get_element_type()):
         return None

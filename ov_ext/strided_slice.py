@@ -45,7 +45,7 @@ class StridedSlice(SlicingOp):
 
     @property
     def masks(self) -> dict[str, tuple[int, ...]]:
-        """Return the five masks by name."""
+        """The five masks by name."""
         return self._masks.attributes
 
     def without_inputs(self) -> StridedSlice:
@@ -69,7 +69,7 @@ class StridedSlice(SlicingOp):
         return True
 
     def check_inputs(self) -> None:
-        """Check ranks, lengths and types of the index inputs, and the masks."""
+        """Check the number of inputs, ranks, lengths and types of the index inputs, and the masks."""
         count = self.get_input_size()
         if count not in (3, 4):
             raise InvalidSlice(f"it has 3 or 4 inputs, got {count}")

@@ -27,7 +27,7 @@ _TYPES: dict[str, Any] = {
 
 
 def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
-    """Return the type of NumPy or ml_dtypes for elements, or None for elements without one, such as those of 4 bits."""
+    """Return the type of NumPy or ml_dtypes for elements; None for some, such as those of less than a byte."""
     name = element.get_type_name()
     return np.dtype(_TYPES[name]) if name in _TYPES else None
 
@@ -36,7 +36,7 @@ def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
     """Copy an array into a tensor whose elements have the same width.
 
     Raises:
-        ModelError: The elements have less than a byte.
+        ModelError: `numpy_type` has no type for the elements.
     """
     if array.dtype == object:
         return ov.Tensor(array.astype(str))

@@ -43,9 +43,9 @@ def verify_hardening(
 
     The model after runs on the CPU plugin, in f32, and by Model.evaluate. The model before runs on the reference: the
     engine that `diff` compares a model of its format with. For an OpenVINO model this is Model.evaluate, or the plugin
-    if Model.evaluate lacks an operator. Both may compute the nodes with defects wrongly, so our operators replace these
-    nodes in the model before. Outputs that are only moved must be equal bit for bit, others within the tolerance of
-    their type.
+    if Model.evaluate does not run the model. Both may compute the nodes with defects wrongly, so our operators replace
+    these nodes in the model before. Outputs that are only moved must be equal bit for bit, others within the tolerance
+    of their type. If Model.evaluate computes both models, all outputs must be equal bit for bit.
 
     Args:
         before: The model before: a file's path, or an `openvino.Model`.

@@ -36,7 +36,7 @@ ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Fl
 """Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
 _FLOAT_OPERATORS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 OPERATORS = _SELECTING | _INTEGER_OPERATORS | _FLOAT_OPERATORS | {"Cast"}
-"""Operators that `evaluate` computes, at least for some element types; Constant has no inputs and is read instead."""
+"""Operators that `evaluate` computes, at least for some element types; a Constant is read instead."""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7

@@ -135,7 +135,7 @@ class ResolvedShapes:
 
 
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
-    """Resolve slicing nodes: directly, then with inferred shapes, and otherwise after folding constants for the caller.
+    """Resolve slicing nodes as they are, or else with inferred shapes; if that is not enough, fold constants.
 
     Nodes that are folded leave their graph (`node.graph` is None); all others stay the same objects.
     """

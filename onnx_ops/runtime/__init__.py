@@ -1,1 +1,1 @@
-"""Whole models on onnxruntime's CPU provider, in worker processes; the passes and the verification use it."""
+"""Whole models on onnxruntime's CPU provider, in worker processes, for the verification and the passes."""

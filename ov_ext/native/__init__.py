@@ -65,7 +65,7 @@ def cached_folder(openvino: str) -> Path:
 
 
 def hash_sources() -> str:
-    """Return a SHA-256 digest of the C++ sources."""
+    """Return a SHA-256 digest of the C++ sources and CMakeLists.txt."""
     digest = hashlib.sha256()
     for file in sorted([SOURCE / "CMakeLists.txt", *(SOURCE / "src").rglob("*")]):
         if file.is_file():

@@ -14,7 +14,7 @@ DONE, FAILED = 0, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code. Only the library's path goes to stdout."""
+    """Run a command line and return its exit code. Only the library's path and the help go to stdout."""
     parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
     parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")

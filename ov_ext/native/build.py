@@ -174,7 +174,7 @@ def _run_cmake(arguments: Sequence[str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """Return the output of a failed run from its first error on, without CMake's progress."""
+    """Return the output of a failed run from its first error on, or else its last lines, without CMake's progress."""
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))

@@ -66,9 +66,6 @@ def _add_options(parser: Parser, command: Command) -> None:
     add_verbose(parser, "print a line for each model on stderr")
     command.add_options(parser)
     parser.listing = command.listing
-    for action in parser._actions:
-        if action.dest == "input_shapes":
-            action.help = f"{action.help}; '{AUTO}' chooses the missing sizes"
     parser.set_defaults(run=lambda options: _run_command(options, command))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sliceport import progress
 from sliceport.checking import KINDS, Selection, parse_versions
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, parse_input_shapes
+from sliceport.commands.options import add_input_shapes, choose_open_sizes, shape_options
 from sliceport.commands.outcome import Options, Outcome, finding
 from sliceport.errors import unknown_name
 
@@ -53,8 +53,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
         "engines": options.engines,
         "engine_versions": versions,
         "fail_on": options.fail_on,
-        "input_shapes": parse_input_shapes(options.input_shapes),
-    }
+    } | shape_options(options)
 
 
 def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
@@ -63,7 +62,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.model_explorer import check_node_data
 
     progress.say(f"checking {model}")
-    arguments = dict(options)
+    arguments = choose_open_sizes(model, options)
     fail_on = arguments.pop("fail_on", None)
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_feature_level, add_inputs, format_descriptions, parse_names, run_options
+from sliceport.commands.options import (
+    add_feature_level,
+    add_inputs,
+    choose_open_sizes,
+    format_descriptions,
+    parse_names,
+    run_options,
+)
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {model}")
-    report = compare(model, **options)
+    report = compare(model, **choose_open_sizes(model, options))
     return Outcome(
         is_clean=report.is_clean,
         summary=lambda: report_summary(report),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_open_inputs, format_descriptions, open_run_options, parse_seconds
+from sliceport.commands.options import add_inputs, format_descriptions, parse_seconds, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
@@ -27,7 +27,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="the engine of the expected outputs, or of B; or a folder of recorded outputs, or a probe's results.json",
     )
-    add_open_inputs(command)
+    add_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
     command.add_argument(
         "--tolerance",
@@ -49,7 +49,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
         "tolerance": dict(map(_parse_tolerance, options.tolerance)),
         "budget": parse_seconds(options.budget, "--budget"),
         "resume": options.resume,
-    } | open_run_options(options)
+    } | run_options(options)
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, run_options
+from sliceport.commands.options import add_inputs, choose_open_sizes, run_options
 from sliceport.commands.outcome import Options, Outcome, finding
 
 
@@ -29,7 +29,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import run_text
 
     progress.say(f"running {model} on the DirectML provider")
-    model_run = format_of(model).run_on_directml(model, **options)
+    model_run = format_of(model).run_on_directml(model, **choose_open_sizes(model, options))
     if output is not None:
         model_run.write(output, overwrite=overwrite)
     return Outcome(

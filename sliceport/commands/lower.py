@@ -8,7 +8,7 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_feature_level, add_input_shapes, parse_input_shapes
+from sliceport.commands.options import add_feature_level, add_input_shapes, choose_open_sizes, shape_options
 from sliceport.commands.outcome import Options, Outcome, finding
 
 
@@ -25,12 +25,11 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "input_shapes": parse_input_shapes(options.input_shapes),
         "feature_level": options.feature_level,
         "input_layout": options.input_layout or options.layout,
         "output_layout": options.output_layout or options.layout,
         "views": options.views,
-    }
+    } | shape_options(options)
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
@@ -38,7 +37,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
-    program = lower(model, **options)
+    program = lower(model, **choose_open_sizes(model, options))
     if output is not None:
         program.write(output, overwrite=overwrite)
     return Outcome(

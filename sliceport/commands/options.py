@@ -18,7 +18,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
-_SHAPES_HELP = "sizes of inputs whose shape the model leaves open; several may follow one another"
+_SHAPES_HELP = "sizes that the model leaves open, of any inputs; auto chooses primes, auto=0 and auto=1 these sizes"
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -40,14 +40,14 @@ def add_verbose(command: argparse.ArgumentParser, text: str = "print more") -> N
     command.add_argument("-v", "--verbose", action="count", default=0, help=f"{text}; twice: a log on stderr")
 
 
-def add_input_shapes(command: argparse.ArgumentParser, help_: str = _SHAPES_HELP) -> None:
-    """Add --input-shapes with a help text."""
-    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=help_)
+def add_input_shapes(command: argparse.ArgumentParser) -> None:
+    """Add --input-shapes, which `shape_options` reads."""
+    command.add_argument("--input-shapes", action="append", default=[], metavar="NAME:1,16", help=_SHAPES_HELP)
 
 
-def add_inputs(command: argparse.ArgumentParser, shapes_help: str = _SHAPES_HELP) -> None:
+def add_inputs(command: argparse.ArgumentParser) -> None:
     """Add --input-shapes, --seed and --input, which `run_options` reads."""
-    add_input_shapes(command, shapes_help)
+    add_input_shapes(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
     command.add_argument(
         "--input",
@@ -56,11 +56,6 @@ def add_inputs(command: argparse.ArgumentParser, shapes_help: str = _SHAPES_HELP
         metavar="NAME=FILE.npy",
         help="an array to run on instead of random data; several may follow one another",
     )
-
-
-def add_open_inputs(command: argparse.ArgumentParser) -> None:
-    """Add the options of `add_inputs`, where the word `auto` chooses shapes, too; `open_run_options` reads them."""
-    add_inputs(command, "sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes")
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
@@ -101,28 +96,39 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is malformed.
     """
-    return {
-        "input_shapes": parse_input_shapes(options.input_shapes),
-        "inputs": parse_inputs(options.input),
-        "seed": read_seed(options.seed),
-    }
+    return shape_options(options) | {"inputs": parse_inputs(options.input), "seed": read_seed(options.seed)}
 
 
-def open_run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of the options of `add_open_inputs` as `run_options` does, with `open_sizes`; see `diff`.
+def shape_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the shapes of --input-shapes, and with the word `auto` the `open_sizes` of `diff`.
 
     Raises:
-        UsageError: A value is malformed.
+        UsageError: A shape is malformed.
     """
     auto_words = [text for text in options.input_shapes if text == "auto" or text.startswith("auto=")]
-    shapes = [text for text in options.input_shapes if text not in auto_words]
-    size: int | str | None = None
-    if auto_words:
-        text = auto_words[-1].partition("=")[2] or "primes"
-        if text != "primes" and not (text.isdecimal() and len(text) <= _MAX_DIGITS):
-            raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
-        size = text if text == "primes" else int(text)
-    return run_options(argparse.Namespace(**vars(options) | {"input_shapes": shapes})) | {"open_sizes": size}
+    shapes = parse_input_shapes([text for text in options.input_shapes if text not in auto_words])
+    if not auto_words:
+        return {"input_shapes": shapes}
+    text = auto_words[-1].partition("=")[2] or "primes"
+    if text != "primes" and not (text.isdecimal() and len(text) <= _MAX_DIGITS):
+        raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
+    return {"input_shapes": shapes, "open_sizes": text if text == "primes" else int(text)}
+
+
+def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with shapes of the model's inputs in place of `open_sizes`.
+
+    Raises:
+        UsageError: The model does not declare the rank of an input.
+    """
+    arguments = dict(options)
+    open_sizes = arguments.pop("open_sizes", None)
+    if open_sizes is not None:
+        from sliceport.diffing.setup import read_shapes
+
+        arrays = arguments.get("inputs") or {}
+        arguments["input_shapes"] = read_shapes(model, arrays, arguments["input_shapes"], open_sizes)
+    return arguments
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_open_inputs, open_run_options
+from sliceport.commands.options import add_inputs, run_options
 from sliceport.commands.outcome import Options, Outcome
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--against", metavar="ENGINE", help="the engine of the expected outputs; see diff --help")
-    add_open_inputs(command)
+    add_inputs(command)
     help_ = "replace all names, or names and weights; weights are random then, of like distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    return open_run_options(options) | {"against": options.against, "anonymise": options.anonymise}
+    return run_options(options) | {"against": options.against, "anonymise": options.anonymise}
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, format_descriptions, parse_names, run_options
+from sliceport.commands.options import add_inputs, choose_open_sizes, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, finding, outcome_of_change
 from sliceport.formats import formats
 
@@ -48,7 +48,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.api import rewrite
 
     assert output is not None
-    result = rewrite(model, output, overwrite=overwrite, **options)
+    result = rewrite(model, output, overwrite=overwrite, **choose_open_sizes(model, options))
     return outcome_of_change(
         result,
         output,

@@ -71,7 +71,7 @@ def diff(
         tolerance: The accepted difference of computed outputs, or one for each output by name, where an empty name
             stands for the others; None for the default of each type. Outputs of nodes that only move elements are
             exact.
-        budget: Seconds for the search; None for no limit.
+        budget: Seconds for the comparison and the search; None for no limit.
         resume: A folder that keeps the results of runs, so that a later call with it continues this one.
 
     Raises:

@@ -84,7 +84,7 @@ class Failure:
     def is_like(self, other: Failure) -> bool:
         """Return whether another failure has the same cause, as far as kinds and messages show.
 
-        Any two differences of outputs count as alike, because a wrong value may differ otherwise than its results.
+        Any two differences of outputs count as alike, because a difference may become one of another kind further on.
         """
         if self.is_of_run or other.is_of_run:
             return self.kind == other.kind and _signature(self.message) == _signature(other.message)

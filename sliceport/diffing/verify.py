@@ -308,7 +308,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
     Raises:
         MemoryError: The engine runs out of memory.
         RunFailed: The engine refuses the model, fails or crashes.
-        Exception: See `Side.run` for others.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
     try:
         return side.run(model.whole(), inputs)
@@ -351,7 +351,10 @@ def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[d
 
 
 def _fill_open_axes(declared: DeclaredShapes, shapes: InputShapes, size: int) -> dict[str, Sequence[int]]:
-    """Return `shapes` and those of the other inputs with open axes: each gets the size that `shapes` has, or `size`."""
+    """Return `shapes`, and shapes for the other inputs with open axes.
+
+    A symbol gets the size that it has in `shapes`, every other open axis `size`.
+    """
     pairs = [pair for name, shape in shapes.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     sizes = {dim: number for dim, number in pairs if isinstance(dim, str)}
     return dict(shapes) | {

@@ -1,1 +1,1 @@
-"""DirectML: tensor descriptors, operators, the lowering to them, and what a lowered program is and becomes."""
+"""DirectML: tensor descriptors, operators, the lowering to them, lowered programs with their files, and the device."""

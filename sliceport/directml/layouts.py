@@ -43,7 +43,7 @@ class Options:
 
 
 def read_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """Return a layout in the form that `Options` takes and, if it is a str, checks.
+    """Return a layout in the form that `Options` takes; a str as it is, because `Options` checks it.
 
     Raises:
         UsageError: `layout` is neither a str nor a mapping, or strides in it are not integers.

@@ -1,1 +1,1 @@
-"""Engines, which compute slicing nodes, and the comparison of their results."""
+"""Engines, which run operators, slicing nodes or whole models, and the comparison of slicing nodes."""

@@ -2,7 +2,7 @@
 
 A fuzzer is a module of this package that `modules.py` names, with
   * `NAME`: its name on the command line;
-  * `BUDGET`: the number of cases that `make test` runs, some seconds' worth on two cores;
+  * `BUDGET`: the number of cases that a long run of the suite tries; see `tests/amounts.py`;
   * `generate(random)`: a case of JSON values, all of it drawn from the `random.Random` that is passed;
   * `check(case)`: None if the case comes out right, else a sentence. The text before its first colon is the kind of
     failure, which a smaller case must share: no names and no numbers there. `check` runs in a process of its own, so it

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from amounts import amount
 
 from fuzz.failures import find_failures, minimise
 from fuzz.modules import NAMES, generate, load
@@ -17,7 +18,7 @@ PARTS = 2  # of a budget, each of a seed of its own
 @pytest.mark.parametrize("name", NAMES)
 def test_cases_of_the_budget_come_out_right(name: str, tmp_path: Path) -> None:
     fuzzer = load(name)
-    parts = (find_failures(fuzzer, f"budget {part}", range(fuzzer.BUDGET // PARTS)) for part in range(PARTS))
+    parts = (find_failures(fuzzer, f"budget {part}", range(amount(fuzzer.BUDGET) // PARTS)) for part in range(PARTS))
     for failure in itertools.chain.from_iterable(parts):
         smallest = minimise(failure)
         pytest.fail(f"{smallest.complaint}\n{json.dumps(smallest.case)}\nsaved as {smallest.save(tmp_path)}")

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from amounts import amount
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -109,7 +110,7 @@ def cases(draw: st.DrawFn) -> tuple[StridedSliceSpec, tuple[int, ...]]:
     return spec, shape
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_function_reference_and_expansion_agree(case: tuple[StridedSliceSpec, tuple[int, ...]]) -> None:
     spec, shape = case
@@ -145,7 +146,7 @@ def test_function_reference_and_expansion_agree(case: tuple[StridedSliceSpec, tu
 
 
 @needs_custom_inference
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(120), suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
 def test_inferred_shapes_are_those_of_the_spec(
     registered: None, case: tuple[StridedSliceSpec, tuple[int, ...]], more: st.DataObject

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import openvino as ov
 import pytest
+from amounts import amount
 from forked import run
 from openvino import opset1, opset8
 from openvino_models import constant, make, parameter
@@ -71,7 +72,7 @@ def damage(pick: random.Random, text: str, weights: bytes) -> tuple[str, bytes |
     return text, pick.choice((None, b"", weights[: pick.randrange(len(weights))]))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(amount(2)))
 def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, seed: int) -> None:
     text, weights = save(tmp_path / "good.xml")
     paths = []

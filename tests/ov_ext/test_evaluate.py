@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from amounts import amount
 from fuzz.openvino import expected, static_case
 from openvino import passes
 from openvino_backends import THERE, using
@@ -148,7 +149,7 @@ def test_cases_of_the_reference_are_right_in_every_way() -> None:
     assert_every_way(list(map(reference_case, REFERENCE)))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amount(8)))
 def test_random_cases_are_right_in_every_way(seed: int) -> None:
     cases = []
     for number in range(20):

@@ -94,6 +94,25 @@ def test_long_axes_are_computed_right(shape: tuple[int, ...], indices: tuple[lis
     assert np.array_equal(CORE.compile_model(model, "CPU")([data])[0], data[tuple(index)])
 
 
+def test_long_axis_behind_a_new_one_stays_in_its_place() -> None:
+    masks = {"new_axis_mask": [1, 0, 0], "shrink_axis_mask": [0, 0, 1]}
+    model = one_slice("StridedSlice", [LONG, 2], ([0, 1, 0], [0, 2**24 + 2, 0], [1, 1, 1]), masks, element="i8")
+    assert [change.replacement for change in harden(model).changes] == ["ov_ext.StridedSlice"]
+    assert model.output(0).get_partial_shape() == ov.PartialShape([1, 2**24 + 1])
+
+
+def test_indices_of_4_bits_of_an_open_number_still_select() -> None:
+    params = [parameter([4, 5]), *(parameter([-1], "i4") for _ in range(4))]
+    model = ov.Model([opset8.slice(*params)], params, "m")
+    assert [change.replacement for change in harden(model).changes] == ["Slice"]
+    packed = [ov.Tensor(ov.Type.i4, ov.Shape([1])) for _ in range(4)]
+    for tensor, index in zip(packed, (1, 4, 2, 1), strict=True):
+        tensor.data.reshape(-1).view(np.uint8)[:] = index
+    data, out = np.arange(20, dtype=np.float32).reshape(4, 5), ov.Tensor(ov.Type.f32, ov.Shape([0]))
+    assert model.evaluate([out], [ov.Tensor(data), *packed])
+    assert np.array_equal(out.data, data[:, 1:4:2])
+
+
 def test_shrink_at_run_time_beside_other_slices_is_hardened() -> None:
     params = [parameter([4, 3, 2]), *(parameter([3], "i64") for _ in range(2))]
     masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}

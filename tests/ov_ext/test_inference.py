@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import load
 
 from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
+from ov_ext.static_values import as_indices, index_array, to_index_list
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
@@ -57,7 +59,7 @@ def bounds(draw: st.DrawFn, low: int, high: int) -> Bounds:
     return Bounds(min(first, second), max(first, second))
 
 
-@settings(max_examples=250)
+@settings(max_examples=amount(250))
 @given(bounds(0, 12), st.none() | bounds(-15, 15), st.none() | bounds(-15, 15), st.integers(-5, 5).filter(bool))
 def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
     axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int
@@ -65,7 +67,7 @@ def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
     assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
 
 
-@settings(max_examples=250)
+@settings(max_examples=amount(250))
 @given(st.integers(0, 9), st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from(STEPS))
 def test_axis_without_an_upper_bound_has_exact_bounds(low: int, first: int | None, end: int | None, step: int) -> None:
     """Beyond every index the size is either constant or grows without a bound."""
@@ -120,3 +122,8 @@ def test_bounds_are_right_though_openvino_gets_some_wrong() -> None:
         assert found == (case["true_min"], case["true_max"])
         wrong += list(found) != case["openvino"]
     assert (len(cases), wrong) == (300, sum(case["verdict"] != "exact" for case in cases))
+
+
+def test_constant_of_indices_keeps_the_ends_of_32_bits() -> None:
+    values = [2**31 - 1, -(2**31), INT64_MAX, 7]
+    assert to_index_list(index_array(as_indices(values))) == values

@@ -26,7 +26,7 @@ public:
 
 /// An index of any integer type.
 ///
-/// A greater unsigned integer has the value INT64_MAX, because no axis is longer. The least and the greatest 32-bit
+/// An unsigned integer above INT64_MAX has that value, because no axis is longer. The least and the greatest 32-bit
 /// integer mean "as far as possible" and have the values INT64_MIN and INT64_MAX: the CPU plugin narrows constants to
 /// them, and OpenVINO writes unbounded 32-bit bounds as them. Messages and comparisons use the integer as it is written.
 struct Integer {

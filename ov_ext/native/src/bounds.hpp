@@ -34,13 +34,13 @@ inline void check_shrunk_index(int64_t entry, int64_t axis, const Bounds& size, 
                        ", but " + actual);
 }
 
-/// The size of a sliced axis: its exact bounds, and whether every size of the axis stays as it is.
+/// The size of a sliced axis: its bounds, and whether every size of the axis stays as it is.
 struct SlicedSize {
     Bounds bounds;
     bool keeps_size;
 };
 
-/// Returns the sizes that an axis can have after slicing.
+/// Returns the bounds of the size of an axis after slicing, which are exact if the step is known.
 ///
 /// For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
 /// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie

@@ -145,8 +145,8 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     });
 }
 
-/// Copies lines of words of `width` bytes. `stride` counts the words from one word of a line to the next. A `step` that
-/// is not 0 is the same number as a compile-time constant.
+/// Copies lines of words of `width` bytes. `stride` counts the words from one word of a line to the next. `step` is
+/// `stride` if that is known at compile time, else 0.
 template <size_t width, ptrdiff_t step>
 SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
     const auto distance = (step ? step : stride) * static_cast<ptrdiff_t>(width);

@@ -3,8 +3,8 @@
 namespace sliceport {
 namespace {
 
-constexpr const char* names[] = {"start", "stop", "step", "axes"};
-enum Input { start, stop, step, axes_input };
+constexpr const char* slice_inputs[] = {"start", "stop", "step", "axes"};
+enum SliceInput { start, stop, step, axes_input };
 
 }  // namespace
 
@@ -14,7 +14,7 @@ Slice::Slice(const ov::OutputVector& arguments, std::shared_ptr<const Indices> f
 }
 
 bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
-    visit_fixed(visitor, names, 4);
+    visit_fixed(visitor, slice_inputs, 4);
     return true;
 }
 
@@ -29,7 +29,7 @@ void Slice::check_count(size_t count) const {
 
 void Slice::check_inputs() const {
     const auto rank = get_input_partial_shape(0).rank();
-    check_lists("start, stop, step and axes", names, rank.is_static() ? rank.get_length() : 0);
+    check_lists("start, stop, step and axes", slice_inputs, rank.is_static() ? rank.get_length() : 0);
     if (rank.is_static() && rank.get_length() == 0)
         throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
 }

@@ -5,8 +5,8 @@
 namespace sliceport {
 namespace {
 
-constexpr const char* names[] = {"begin", "end", "strides"};
-enum Input { begin, end, strides };
+constexpr const char* strided_slice_inputs[] = {"begin", "end", "strides"};
+enum StridedSliceInput { begin, end, strides };
 
 }  // namespace
 
@@ -37,7 +37,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     // A visitor that only reads leaves m_masks alone, since several threads may save or compile one model.
     if (is_changed)
         m_masks = std::make_shared<const Masks>(std::move(masks));
-    visit_fixed(visitor, names, 3);
+    visit_fixed(visitor, strided_slice_inputs, 3);
     return true;
 }
 
@@ -52,7 +52,7 @@ void StridedSlice::check_count(size_t count) const {
 }
 
 void StridedSlice::check_inputs() const {
-    check_lists("begin, end and strides", names);
+    check_lists("begin, end and strides", strided_slice_inputs);
     m_masks->check();
 }
 
@@ -78,7 +78,7 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
             if (stride == 0)
                 throw InvalidSlice("the stride of axis " + std::to_string(entry.axis) + " (entry " +
                                    std::to_string(i) + ") is 0, but it must not be");
-            const auto bound = [&](Input input, const Mask& mask) {
+            const auto bound = [&](StridedSliceInput input, const Mask& mask) {
                 return Masks::bit(mask, i) ? std::nullopt : std::make_optional(bounds_at(indices, input, i));
             };
             const auto sliced = sliced_size(size, bound(begin, m_masks->begin), bound(end, m_masks->end), stride);

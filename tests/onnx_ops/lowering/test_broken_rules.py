@@ -8,11 +8,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from amounts import amount
 from fuzz import one_node
 from fuzz.modules import Case
 from oracle import OracleError
 
-CASES = 80
+CASES = amount(80)
 
 
 def is_allowed(case: Case) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 import oracle
 import pytest
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
@@ -141,7 +142,7 @@ def many_slices(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int | str, ...]
     return shape, dims, specs, tuple(draw(st.sets(st.sampled_from(("steps", "negative-steps", "gather")))))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 @given(many_slices())
 def test_slices_of_many_axes_stay_equal(
     case: tuple[tuple[int, ...], tuple[int | str, ...], list[SliceSpec], tuple[str, ...]],

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 import pytest
+from amounts import amount
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from pass_cases.equivalence import check, is_valid
@@ -38,7 +39,7 @@ def rewritten(proto: onnx.ModelProto, passes: Sequence[str]) -> tuple[onnx.Model
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(100), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_default_passes_keep_random_graphs_equal(is_open: bool, data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=is_open))
@@ -46,7 +47,7 @@ def test_default_passes_keep_random_graphs_equal(is_open: bool, data: st.DataObj
     check(proto, rewritten(proto, BY_DEFAULT)[0], shape)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_each_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
@@ -63,7 +64,7 @@ def test_each_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
             assert after == untouched
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(80), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))

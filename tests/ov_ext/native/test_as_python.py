@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from amounts import amount
 from openvino import opset8
 from openvino.utils.node_factory import NodeFactory
 from openvino_child import constant_of
@@ -162,7 +163,7 @@ def same_node(native: Make, op: str, inputs: Sequence[ov.Output], masks: dict[st
     return node
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(amount(6)))
 def test_random_nodes_infer_the_same(native: Make, seed: int) -> None:
     random = np.random.default_rng(seed)
     refused = bounded = 0
@@ -251,7 +252,7 @@ def any_list(random: np.random.Generator, count: int) -> ov.Node:
     return constant([any_index(random) or 1 for _ in range(count)], kind)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(amount(6)))
 def test_random_nodes_compute_the_same(native: Make, seed: int) -> None:
     """The indices are known at run time alone, so that they are also refused then."""
     random = np.random.default_rng(seed)

@@ -115,6 +115,20 @@ class TestLower:
         assert run("lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
         assert run("lower", path, "--input-shapes=x:2,5,8")[0] == 0
 
+    @pytest.mark.parametrize("command", ["lower", "compare", "check", "harden --verify -o", "rewrite --verify -o"])
+    @pytest.mark.parametrize("word", ["auto", "auto=1"])
+    def test_every_command_chooses_open_sizes(
+        self, run: Run, models: Path, tmp_path: Path, command: str, word: str
+    ) -> None:
+        output = [tmp_path / "out.onnx"] if command.endswith("-o") else []
+        code, _, error = run(*command.split(), *output, models / "rule_symbolic.onnx", f"--input-shapes={word}")
+        assert code == 0, error
+
+    def test_chosen_sizes_are_those_that_are_lowered(self, run: Run, models: Path) -> None:
+        _, chosen, _ = run("lower", models / "rule_symbolic.onnx", "--input-shapes=auto=7", "-v")
+        _, given, _ = run("lower", models / "rule_symbolic.onnx", "--input-shapes=x:7,7,8", "-v")
+        assert chosen == given
+
     @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
     def test_input_shapes_that_follow_one_another(self, run: Run, tmp_path: Path, words: list[str]) -> None:
         model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>

@@ -15,6 +15,7 @@ import pytest
 from onnx_models import parse, save
 from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 
+from onnx_ops.engines import ONNXRUNTIME_DML
 from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
@@ -503,6 +504,14 @@ def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
 
     report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
     assert [part.case.culprit.name for part in report.parts] == ["a", "c"]
+
+
+def test_script_for_directml_fails_without_directml(tmp_path: Path) -> None:
+    loading = "import onnx\npath, inputs = 'model.onnx', {'x': __import__('numpy').ones(1, 'f')}\n"
+    save("(float[1] x) => (float[1] y) { y = Neg(x) }", tmp_path / "model.onnx")
+    (tmp_path / "run.py").write_text(loading + ONNXRUNTIME_DML.script({}))
+    done = subprocess.run([sys.executable, "run.py"], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert "this onnxruntime has no DirectML" in done.stderr
 
 
 def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None:

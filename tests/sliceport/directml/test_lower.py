@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import gathered, padded, run_call, run_node
@@ -522,7 +523,7 @@ def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bi
     return elements[offsets]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(regions(), st.sampled_from(sorted(ELEMENT_BITS)), st.sampled_from(list(FeatureLevel)), st.integers(0, 2**32 - 1))
 def test_packed_regions_of_any_type_are_copied_at_any_level(
     region: Region, element: str, level: FeatureLevel, seed: int
@@ -552,7 +553,7 @@ def test_packed_regions_of_any_type_are_copied_at_any_level(
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
 def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Region, seed: int) -> None:
     element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))
@@ -580,7 +581,7 @@ def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Reg
         assert (np.packbits(elements[untouched]) == 0xA5).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_splits_of_any_axis_type_layout_and_use_are_copied(data: st.DataObject, seed: int) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
@@ -611,7 +612,7 @@ def test_splits_of_any_axis_type_layout_and_use_are_copied(data: st.DataObject, 
         assert np.array_equal(bits_of(data_bytes, bits), want)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(regions(), st.sampled_from(["FLOAT", "BOOL", "INT64", "FLOAT16"]), st.integers(0, 2**32 - 1))
 def test_views_hold_the_elements_that_a_copy_would_hold(region: Region, element: str, seed: int) -> None:
     lowered = lower_one(region, element=element, views=True)

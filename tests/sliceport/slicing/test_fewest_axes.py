@@ -13,6 +13,7 @@ from math import prod
 
 import pytest
 import selecting
+from amounts import amount
 from hypothesis import assume, given, settings
 from slicing_cases import small_ranges
 
@@ -98,7 +99,7 @@ def test_no_view_of_the_buffer_with_fewer_axes_selects_the_same(shape: tuple[int
             assert flat not in selectable(prod(shape), axes)
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(300))
 @given(selecting.regions())
 def test_regions_of_up_to_six_axes_coalesce_to_the_fewest(region: Region) -> None:
     merged = region.coalesce()
@@ -106,7 +107,7 @@ def test_regions_of_up_to_six_axes_coalesce_to_the_fewest(region: Region) -> Non
     assert len(merged.input_shape) == fewest_axes(region)
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(300))
 @given(selecting.regions())
 def test_operators_have_the_fewest_dimensions(region: Region) -> None:
     assume(not region.selects_all)

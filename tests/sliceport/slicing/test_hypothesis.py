@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import strategies
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import OracleError, onnx_slice, strided_slice
@@ -30,7 +31,7 @@ def test_any_slice_selects_what_the_oracle_selects(data: st.DataObject, shape: t
     assert np.array_equal(expected, got)
 
 
-@settings(max_examples=400)
+@settings(max_examples=amount(400))
 @given(st.data(), strategies.shapes(max_rank=4, max_size=3, min_rank=0))
 def test_any_strided_slice_selects_or_is_refused_as_by_the_oracle(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))

@@ -10,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import selecting
+from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int,
     return nested
 
 
-@settings(max_examples=200)
+@settings(max_examples=amount(200))
 @given(st.data(), selecting.shapes())
 def test_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
@@ -38,7 +39,7 @@ def test_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ..
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 
 
-@settings(max_examples=200)
+@settings(max_examples=amount(200))
 @given(st.data(), selecting.shapes())
 def test_splits_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, parts = data.draw(selecting.splits(shape))
@@ -50,7 +51,7 @@ def test_splits_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ..
     assert [chosen(distinct(shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(300))
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_strided_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
@@ -62,7 +63,7 @@ def test_strided_slices_select_what_was_chosen(data: st.DataObject, shape: tuple
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 
 
-@settings(max_examples=200)
+@settings(max_examples=amount(200))
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_composition_goes_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
@@ -103,7 +104,7 @@ def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size: int) -> No
     kept = range(size - 1, -1, -1)
     seen = set()
 
-    @settings(max_examples=300, database=None)
+    @settings(max_examples=amount(300), database=None)
     @given(selecting.spellings(kept, size))
     def collect(spelled: tuple[int, int, int]) -> None:
         seen.add(spelled[:2])
