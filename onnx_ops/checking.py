@@ -10,6 +10,7 @@ from onnx_ops.infer.facts import NO_FACTS
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
+from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.conditions import (
     Defects,
     check_node,
@@ -96,7 +97,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
         ModelError: The model cannot be read.
         UsageError: `model` is not a model, or `input_shapes` do not fit it.
     """
-    with open_view(model) as (view, _):
+    with open_view(model) as (view, _), caching_reads():
         bind_shapes(view, input_shapes)
         return NodeFindings(tuple(_Checker(view).run()), ENGINES)
 
