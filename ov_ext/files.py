@@ -73,7 +73,7 @@ def _new_core() -> ov.Core:
 
 @with_openvino_lock
 def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> ov.Model:
-    """Read or copy a model, and reshape it to the shapes of its inputs.
+    """Read or copy a model, and give its inputs these shapes.
 
     Args:
         model: A file's path, or an `openvino.Model`, which is cloned.

@@ -58,7 +58,7 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # The numbers in the order of OpenVINO of the nodes that compute something.
+        # The nodes that compute something, as positions in `get_ordered_ops()`.
         self._numbers: list[int] = []
         # By the name of a value: the number of its node and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}

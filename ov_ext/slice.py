@@ -74,7 +74,7 @@ class Slice(SlicingOp):
         """Return the axis of each entry, or None if the axes are not known.
 
         Args:
-            axes_bounds: The bounds of the input `axes`, or an empty list without that input.
+            axes_bounds: A list of the bounds of the input `axes`, None if unknown; empty without that input.
             count: The number of entries, or None if it is open.
             rank: The rank of data.
         """

@@ -135,11 +135,11 @@ class SlicingOp(ov.Op):
         """
         raise NotImplementedError
 
-    def check_lists(self, rule: str, names: Sequence[str], max_length: int | None = None) -> None:
+    def check_lists(self, listed_names: str, names: Sequence[str], max_length: int | None = None) -> None:
         """Check that the index inputs are lists of integers of one length, as far as that is known.
 
         Args:
-            rule: The names of the inputs in a sentence.
+            listed_names: The names of the inputs as the subject of a sentence, such as 'begin, end and strides'.
             names: The names of the inputs.
             max_length: The rank of the data, which limits the lengths; None or 0 for no limit.
 
@@ -159,7 +159,7 @@ class SlicingOp(ov.Op):
                     raise InvalidSlice(f"{name} has {length} entries, more than the rank {max_length} of data")
                 lengths[name] = length
         if len(set(lengths.values())) > 1:
-            raise InvalidSlice(f"{rule} must have the same length, got {lengths}")
+            raise InvalidSlice(f"{listed_names} must have the same length, got {lengths}")
 
     def entry_count(self) -> int | None:
         """Return the number of entries of the index inputs, or None if it is open."""

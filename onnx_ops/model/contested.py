@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_ops.model.nodes import MARK, NUM_OUTPUTS_OPSET, SLICING, is_standard, read_int, sizes_of
+from onnx_ops.model.nodes import CONTESTED, NUM_OUTPUTS_OPSET, SLICING, is_standard, read_int, sizes_of
 from onnx_ops.model.specs import slice_spec, split_spec
 from onnx_ops.model.views import NodeView
 from sliceport.defects.defect import Defect
@@ -27,8 +27,8 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
     """
     if not is_standard(node, *SLICING):
         return None
-    if MARK in node.meta:
-        mark: Defect = node.meta[MARK]
+    if CONTESTED in node.meta:
+        mark: Defect = node.meta[CONTESTED]
         return mark
     data = node.inputs[0] if node.inputs else None
     if sizes is None and data is not None:

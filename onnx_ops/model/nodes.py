@@ -41,7 +41,7 @@ LARGE_BYTES = 8192
 """Size in bytes above which an initializer is a weight: inference sees only its type and shape."""
 MAX_AXES = 64
 """The most axes that a NumPy array can have."""
-MARK = "sliceport.contested"
+CONTESTED = "sliceport.contested"
 """Key in the `meta` of a node for the defect that makes it contested, if the node alone does not show that."""
 MISSING = "sliceport.missing"
 """Key in the `meta` of a value that was a constant for the reason why its data cannot be read."""

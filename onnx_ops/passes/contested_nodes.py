@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.model.contested import find_disagreement
-from onnx_ops.model.nodes import MARK
+from onnx_ops.model.nodes import CONTESTED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs
@@ -18,7 +18,7 @@ _NUMBER = "sliceport.number"
 def unmark(model: ir.Model) -> None:
     """Remove the marks of nodes that engines read differently."""
     for node, _ in every_node(model):
-        node.meta.pop(MARK, None)
+        node.meta.pop(CONTESTED, None)
 
 
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
@@ -45,7 +45,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
-    marked = [node for node, _ in every_node(probe) if MARK in node.meta]
+    marked = [node for node, _ in every_node(probe) if CONTESTED in node.meta]
     if marked:  # the declared shapes of other values may follow from one reading of a contested node
         _remove_declared_shapes(probe)
     for node in marked:
@@ -68,9 +68,9 @@ def _remove_declared_shapes(model: ir.Model) -> None:
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
     """Mark a node if its copy shows that engines read it differently. Return whether it was not marked before."""
-    disagreement = None if MARK in node.meta else find_disagreement(copy, opset)
+    disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
-        node.meta[MARK] = disagreement
+        node.meta[CONTESTED] = disagreement
     return disagreement is not None
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_ops.infer.exact import MOVING, OPERATORS
 from onnx_ops.infer.facts import MAX_BYTES
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import MARK, constant
+from onnx_ops.model.nodes import CONTESTED, constant
 from onnx_ops.model.prepare import load_external
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import RANDOM, is_used
@@ -79,7 +79,7 @@ class FoldConstantsPass(SlicingPass):
             return False
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
-        if any(MARK in reader.meta for output in node.outputs for reader in output.consumers()):
+        if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
             return False  # with constant parameters onnxruntime infers another shape of the reader than it computes
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False

@@ -13,8 +13,8 @@ from onnx_ops.infer.exact import MOVING, OPERATORS
 from onnx_ops.infer.facts import MAX_BYTES, Facts
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.nodes import (
+    CONTESTED,
     LARGE_BYTES,
-    MARK,
     SLICING,
     constant,
     has_valid_arity,
@@ -93,7 +93,7 @@ class FoldSlicesPass(SlicingPass):
 
         Skip a contested node, and a Slice or Split if an input stays computed.
         """
-        disagreement = node.meta.get(MARK)
+        disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:
             self.skip(node, disagreement.reason)
             return
@@ -181,12 +181,13 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
 
-    The limit is `LARGE_BYTES`. If nothing else reads the constant, it is the lesser of `MAX_BYTES` and 32 times the
-    constant, if that is more: the model does not grow by much. Of external data, only the selected bytes are read.
+    At most `LARGE_BYTES` may be selected. A constant that nothing else reads leaves the model, so up to `_MAX_GROWTH`
+    times its size may be selected instead, but no more than `MAX_BYTES`. Of external data, only the selected bytes are
+    read.
     """
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
-    if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
+    if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or CONTESTED in node.meta:
         return None
     max_bytes = LARGE_BYTES
     if count_uses(data) == 1 and not data.is_graph_output():

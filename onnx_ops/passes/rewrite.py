@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard, node_name
+from onnx_ops.model.nodes import CONTESTED, SLICING, constant, is_standard, node_name
 from onnx_ops.model.walk import every_node, graphs_in, model_nodes
 from onnx_ops.passes.analysis import STARTS, Analysis, may_need_rewriting
 from onnx_ops.passes.base import SlicingPass, run_until_stable
@@ -191,9 +191,9 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
     """Return the nodes that engines read differently, which inference has marked."""
     return tuple(
-        Skipped(node_name(node), node.op_type, node.meta[MARK].reason)
+        Skipped(node_name(node), node.op_type, node.meta[CONTESTED].reason)
         for node, _ in analysis.nodes_of(*SLICING)
-        if MARK in node.meta
+        if CONTESTED in node.meta
     )
 
 

@@ -150,7 +150,7 @@ def _pair_values(
         for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
         for index, source in enumerate(node.inputs):
-            if source is not None and source.producer() is None:  # an input of a function or of the body of a loop
+            if source is not None and source.producer() is None:  # no node writes it
                 values[source].append(node_copy.inputs[index] if index < len(node_copy.inputs) else None)
     return values
 

@@ -119,7 +119,8 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
-    with path_in_errors(checked.path):  # onnxruntime takes no others from files in memory
+    # onnxruntime takes only initializers of the main graph from outside: all other external tensors are loaded.
+    with path_in_errors(checked.path):
         load_externals([(tensor, put) for tensor, put in held_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):

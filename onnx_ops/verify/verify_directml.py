@@ -88,7 +88,7 @@ def verify_hardening(
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
         first = _run_all(dml, read_complete_model(before), runs, locates=False)
-        dml.transient.clear()
+        dml.transient.clear()  # or the failures that a retry has cured would be reported again
         say("running the model after on DirectML")
         second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]

@@ -88,7 +88,7 @@ class Case:
         Args:
             actual: The outputs.
             expected: The expected outputs.
-            tolerance_for: Returns the accepted difference for the name of another output and its expected value.
+            tolerance_for: Returns the tolerance of any other output, given its name and expected value.
         """
         tolerances = {
             name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)

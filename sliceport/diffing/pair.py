@@ -138,7 +138,8 @@ class Pair:
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
         """Return the fingerprints of the values of both models.
 
-        Only the first inputs are run if names are kept and the first model has all of them.
+        The models run on the first of `runs` alone if names are kept and each value of the second model has a
+        namesake in the first.
         """
         all_prints: list[list[dict[str, Fingerprint]]] = []
         for inputs in runs:
@@ -147,8 +148,9 @@ class Pair:
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
             ]
+            # Runs in which a model stopped before it had computed all values are left out.
             if not all_prints or list(map(set, prints)) == list(map(set, all_prints[0])):
-                all_prints.append(prints)  # otherwise a model does not run on these inputs
+                all_prints.append(prints)
             if self._are_names_kept and prints[0].keys() >= {self._names.get(name, name) for name in prints[1]}:
                 break  # further runs are only compared to match values by their fingerprints
         expected, actual = (

@@ -174,12 +174,11 @@ class _Results:
             return Reading(report, None)
         report, failure = replace(report, failures=(state.failure,)), state.failure
         failures = {cut: _failure_of(outcome) for cut, outcome in self.outcomes.items()}
-        verdicts = {
-            # If the whole model does not run, a cut that runs is right, even if its values differ.
-            cut: each if each is not None and each.is_like(failure) else None
-            for cut, each in failures.items()
-            if each is None or each.is_like(failure) or (failure.is_of_run and not each.is_of_run)
-        }
+        failing = {cut: each for cut, each in failures.items() if each is not None and each.is_like(failure)}
+        # A cut is right if it does not fail, or if it runs where the whole model does not, even if its values differ.
+        right = [cut for cut, each in failures.items() if each is None or (failure.is_of_run and not each.is_of_run)]
+        # Cuts that fail in another way have no verdict.
+        verdicts: _Verdicts = {cut: failing.get(cut) for cut in failures if cut in failing or cut in right}
         return self._finish(report, state, verdicts) if state.is_last else self._narrow(report, state, verdicts)
 
     def _narrow(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:

@@ -145,7 +145,10 @@ def _list_comments(lowered: LoweredNode) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """Return a C string literal; all but printable ASCII is in octal escapes of its UTF-8 bytes."""
+    """Return a C string literal of the UTF-8 bytes of a text.
+
+    Octal escapes stand for all but printable ASCII, and for quotes, backslashes and question marks (of trigraphs).
+    """
     data = text.encode(errors="surrogatepass")
     characters = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)
     return f'"{"".join(characters)}"'

@@ -107,7 +107,8 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
         else:
             aliases.append(alias)
     # If nothing reads the node, all outputs are computed.
-    parts = [cut for cut in cuts_to_copy if cut.used] or cuts_to_copy
+    is_read = any(cut.used for cut in cuts)
+    parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
     split = _call_split(node.element, parts, source, state)
     if split is not None:
         return [split], aliases

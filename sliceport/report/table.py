@@ -56,9 +56,9 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Break a printable line that is wider than the terminal between words, at 20 columns or more.
+    """Break a printable line that is wider than `columns`, or than 20 if that is more, between words.
 
-    Further lines are indented by `hanging` more than the first one. A longer word is not broken.
+    Further lines are indented by `hanging` more than the first one. A word that is longer than a line is not broken.
     """
     if columns is None or display_width(line) <= columns:
         return [line]

@@ -302,8 +302,9 @@ def remove_scratch(parent: Path, owner: str) -> None:
 def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """Rename new files or folders into place in this order, all or none.
 
-    A single file replaces the old one in one step. Otherwise old files are first set aside in reverse order, so that an
-    old file never exists beside new ones. They are deleted at the end, or put back if anything fails.
+    A single file replaces the old one in one step. Otherwise all old files are first set aside, so that none exists
+    beside new ones; in reverse order, because the last file needs the others and must never exist without them. They
+    are deleted at the end, or put back if anything fails.
 
     Raises:
         OSError: The system refuses.

@@ -28,7 +28,7 @@ from onnx_ops import strided_slice_op
 from onnx_ops.infer import inference
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.io import from_proto
-from onnx_ops.model.nodes import MARK
+from onnx_ops.model.nodes import CONTESTED
 from onnx_ops.passes import PASSES, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.harden_directml import harden_for_directml
@@ -123,7 +123,7 @@ def _is_contested(proto: onnx.ModelProto) -> bool:
     """Whether engines read a node of a model differently."""
     model = from_proto(proto)
     Analysis(model, folding=True)  # which marks them
-    return any(MARK in node.meta for node in model.graph.all_nodes())
+    return any(CONTESTED in node.meta for node in model.graph.all_nodes())
 
 
 def _second_run(way: str, names: tuple[str, ...] | None, after: onnx.ModelProto) -> str | None:

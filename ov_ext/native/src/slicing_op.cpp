@@ -275,7 +275,7 @@ std::optional<int64_t> SlicingOp::entry_count() const {
     return std::nullopt;
 }
 
-void SlicingOp::check_lists(const char* rule, const char* const* names, int64_t max_length) const {
+void SlicingOp::check_lists(const char* listed_names, const char* const* names, int64_t max_length) const {
     std::optional<int64_t> first;
     bool differ = false;
     std::string lengths;
@@ -292,7 +292,7 @@ void SlicingOp::check_lists(const char* rule, const char* const* names, int64_t 
         lengths += (lengths.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*length);
     }
     if (differ)
-        throw InvalidSlice(std::string(rule) + " must have the same length, got {" + lengths + "}");
+        throw InvalidSlice(std::string(listed_names) + " must have the same length, got {" + lengths + "}");
 }
 
 /// Checks that an input is a list of integers, and returns its length if it is known.

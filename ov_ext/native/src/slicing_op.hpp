@@ -93,9 +93,9 @@ protected:
 
     /// Checks that the index inputs are lists of integers of one length.
     ///
-    /// \param rule        The names of the inputs in a sentence.
+    /// \param listed_names The names of the inputs as the subject of a sentence.
     /// \param max_length  The rank of the data, which limits the lengths; 0 for no limit.
-    void check_lists(const char* rule, const char* const* names, int64_t max_length = 0) const;
+    void check_lists(const char* listed_names, const char* const* names, int64_t max_length = 0) const;
 
 private:
     size_t index_count() const;

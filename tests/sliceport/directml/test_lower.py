@@ -444,6 +444,12 @@ class TestViews:
         got = run_call(call, {"x": buffer})["b0"].view(np.float32)
         assert got.tolist() == [14, 16, 20, 22]
 
+    def test_an_unread_part_beside_a_view_is_not_copied(self) -> None:
+        parts = Region.of((12,), (range(5),)), Region.of((12,), (range(5, 12),))
+        lowered = lower_one(*parts, unused={1}, views=True)
+        assert [alias.output for alias in lowered.aliases] == ["n0"]
+        assert lowered.calls == ()
+
     def test_a_value_of_an_outer_graph_is_found_from_a_branch(self) -> None:
         first = node(Region.of((8,), (range(4, 8),)), name="a")
         inner = node(Region.of((4,), (range(1, 3),)), name="b", value="a0")
