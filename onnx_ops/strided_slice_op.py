@@ -57,7 +57,7 @@ def deregister() -> None:
 def function() -> onnx.FunctionProto:
     """Return the operator as a function of standard operators (opset 17), which takes all four inputs.
 
-    For a shrunk index out of range and for an entry without an axis, a Reshape in it fails.
+    It checks nothing: an index out of range on a shrunk axis, or more entries than axes, makes a Reshape in it fail.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 

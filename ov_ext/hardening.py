@@ -261,7 +261,11 @@ def _build_strided_slice(
 def _index_list(
     view: BuiltInNode, index: int, entries: Sequence[Entry | None], preselected: Collection[Entry]
 ) -> ov.Output:
-    """Return the elements of an index input for some entries: 1 if the entry is None, and 0 if it is preselected."""
+    """Return the list of begin, end or strides, by `index`, for entries of a StridedSlice.
+
+    An entry whose element is not read is None and gets 1. A preselected one gets 0: the Slice in front has left one
+    element of its axis.
+    """
     constants: list[int | None] = []
     for entry in entries:
         if entry is None or entry in preselected:
@@ -269,7 +273,7 @@ def _index_list(
         else:
             constants.append(_constant_index(view, index, entry))
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
-    # The input itself serves if these are all of its elements in their order.
+    # An input that is not constant serves as it is if these are all of its elements in order; constants are clamped.
     if None in constants and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements: list[int | ov.Output] = []

@@ -238,12 +238,12 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a model without external data unchanged.
+    """Write a model that has no external data, as it is.
 
     Args:
         proto: The model.
         path: The new file; its name ends in .onnx.
-        overwrite: Whether to replace the new file.
+        overwrite: Whether to replace an existing file.
 
     Raises:
         UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, or the file cannot be

@@ -74,7 +74,10 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _repeats_elements(node: ir.Node) -> bool:
-    """Return whether an Upsample or a Resize certainly only repeats elements, as every way to map coordinates does."""
+    """Return whether an Upsample or a Resize certainly repeats each element a whole number of times.
+
+    Then the coordinates of opset 10, which are rounded down, and the default ones from 11 on agree.
+    """
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
     if "scales" in node.attributes:

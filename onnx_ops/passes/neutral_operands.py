@@ -53,9 +53,9 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model; see the class."""
-        signed = _values_whose_zeros_show(model)
+        shows_sign = _values_whose_zeros_show(model)
         for node in list(all_nodes(model.graph)):
-            operand = self._unchanged_operand(node, signed)
+            operand = self._unchanged_operand(node, shows_sign)
             if operand is None:
                 continue
             try:
@@ -63,7 +63,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
             except SKIPS as reason:
                 self.skip(node, reason)
 
-    def _unchanged_operand(self, node: ir.Node, signed: Container[ir.Value]) -> ir.Value | None:
+    def _unchanged_operand(self, node: ir.Node, shows_sign: Container[ir.Value]) -> ir.Value | None:
         """Return the operand of a node that can replace its result, or None."""
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
@@ -79,7 +79,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
                 can_add_zero = not is_negative.all() if node.op_type == "Add" else is_negative.any()
                 adds_zero = node.op_type in ("Add", "Sub") and can_add_zero
-                if may_be_signalling or (adds_zero and node.outputs[0] in signed):
+                if may_be_signalling or (adds_zero and node.outputs[0] in shows_sign):
                     continue
             if self._keeps_shape(operand, array):
                 return operand
@@ -96,16 +96,16 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
     """Return the values whose zeros may show their sign in an output of a graph."""
-    signed = {output for graph in all_graphs(model) for output in graph.outputs}
+    shows_sign = {output for graph in all_graphs(model) for output in graph.outputs}
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
-            passes_sign = any(output in signed for output in node.outputs)
-            signed |= {
+            passes_sign = any(output in shows_sign for output in node.outputs)
+            shows_sign |= {
                 value
                 for index, value in enumerate(node.inputs)
                 if value is not None and (passes_sign or not _passes_sign_alone(node, index))
             }
-    return signed
+    return shows_sign
 
 
 def _hides_sign(node: ir.Node) -> bool:

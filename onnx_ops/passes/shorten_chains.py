@@ -66,7 +66,7 @@ class SliceChain:
         return tuple([1 if axis == NEW else self.kept_size(axis) for axis in self.axes])
 
     @property
-    def cut(self) -> dict[int, AxisSlice]:
+    def cut_entries(self) -> dict[int, AxisSlice]:
         """The entries of the axes that are not kept whole."""
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
@@ -99,11 +99,11 @@ class SliceChain:
 
         None if they do more, or the size of the axis is not known.
         """
-        if len(dropped) != 1 or list(self.cut) != list(dropped):
+        if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
         (axis,) = dropped
         size = self.sizes[axis]
-        selected = range(0) if size is None else resolve_axis(*self.cut[axis], size)
+        selected = range(0) if size is None else resolve_axis(*self.cut_entries[axis], size)
         return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
@@ -220,8 +220,8 @@ def build_chain(
         nodes += build_gather(data, axis, index)
         dropped = []
         del shape[axis]
-    elif chain.cut:
-        nodes += build_slice(data, chain.cut, opset)
+    elif chain.cut_entries:
+        nodes += build_slice(data, chain.cut_entries, opset)
         shape = [chain.kept_size(axis) for axis in range(len(shape))]
     for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
         if not axes:

@@ -54,9 +54,7 @@ class OtherValues:
         """Sentences about the defaults that were not replaced."""
         if not self.unchanged:
             return ()
-        return (
-            f"{list_names(self.unchanged)} kept the default: the model failed with every other value that was tried.",
-        )
+        return (f"{list_names(self.unchanged)} kept the default: no other value was tried, or none let the model run.",)
 
 
 def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, Array]) -> OtherValues:

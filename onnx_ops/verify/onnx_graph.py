@@ -200,13 +200,18 @@ class OnnxGraph:
             yield from self._scan(proto, graphs["body"], read, values, run)
 
     def _scan(
-        self, proto: onnx.NodeProto, graph: onnx.GraphProto, read: list[Any], values: Mapping[str, Array], run: Runner
+        self,
+        proto: onnx.NodeProto,
+        graph: onnx.GraphProto,
+        arguments: list[Any],
+        values: Mapping[str, Array],
+        run: Runner,
     ) -> Iterator[Body]:
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
-        scanned = options["num_scan_inputs"]
-        axes = options.get("scan_input_axes") or [0] * scanned
-        backwards = options.get("scan_input_directions") or [0] * scanned
-        carried, sequences = read[:-scanned], read[-scanned:]
+        scan_count = options["num_scan_inputs"]
+        axes = options.get("scan_input_axes") or [0] * scan_count
+        backwards = options.get("scan_input_directions") or [0] * scan_count
+        carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
         for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
             slices = [
                 np.take(sequence, -1 - i if backward else i, axis)

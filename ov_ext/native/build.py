@@ -198,6 +198,7 @@ def _locked(path: Path) -> Iterator[None]:
     Raises:
         BuildError: The file cannot be created.
     """
+    # The lock is entered apart from the `yield`, so that an OSError of the caller's block stays one.
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))

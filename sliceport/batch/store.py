@@ -91,7 +91,7 @@ class Store(ABC):
         """Remove a folder of `new_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
-            remove_abandoned(folder.parent)  # scratch of processes of this run that were killed
+            remove_abandoned(folder.parent)  # the scratch of killed processes of this machine
             folder.parent.rmdir()  # fails if other runs write there, too
         self.clean_up()
 

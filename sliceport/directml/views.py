@@ -58,8 +58,8 @@ class Buffers:
         """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
 
         An output that is the whole input in the same layout is an alias. With `Options.views`, a forward slice whose
-        output has no requested layout is one, too. Strided views that DirectML cannot bind are copied; `locate_input`
-        returns the others for later nodes.
+        output has no requested layout is one, too, unless DirectML cannot bind the strided view that it would be. Views
+        that it can bind are stored, so that `locate_input` finds them for later nodes.
         """
         region = cut.region
         requested = self.output_strides(cut)

@@ -58,7 +58,8 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
     """Break a printable line that is wider than `columns`, or than 20 if that is more, between words.
 
-    Further lines are indented by `hanging` more than the first one. A word that is longer than a line is not broken.
+    Further lines are indented by `hanging` more than the first one. A word that is longer than a line is not broken,
+    and wide characters count as one column.
     """
     if columns is None or display_width(line) <= columns:
         return [line]

@@ -255,7 +255,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Carry a placement out, or leave it to the other process if `collect_placements` collects those of its output."""
+    """Carry a placement out; within `collect_placements` for its output, add it to the list for another process."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:

@@ -42,13 +42,13 @@ Text measure(const Ort::Value& value, const Array& expected) {
     if (!size) return fail("error", "probe.cpp does not read outputs of this type");
     if (shape != expected.shape) return fail("shape", "its shape is " + list(shape) + " for " + list(expected.shape));
     if (expected.bytes.size() != info.GetElementCount() * size) return fail("type", Text("its type is ") + name);
-    const char *data = static_cast<const char*>(value.GetTensorRawData()), *right = expected.bytes.data();
+    const char *data = static_cast<const char*>(value.GetTensorRawData()), *wanted = expected.bytes.data();
     size_t unequal = 0, at = 0;
     double absolute = -1, largest = 0;
     for (size_t i = 0; i < expected.bytes.size(); i += size) {
-        const double x = number(data + i), y = number(right + i);
+        const double x = number(data + i), y = number(wanted + i);
         if (std::isfinite(y)) largest = std::max(largest, std::abs(y));
-        if (!std::memcmp(data + i, right + i, size)) continue;
+        if (!std::memcmp(data + i, wanted + i, size)) continue;
         // 1e308 stands for NaN in one of the two, and 1e307 for infinity: JSON has neither.
         const double error = std::isnan(x) != std::isnan(y) ? 1e308 : std::isnan(x) ? 0 : std::min(std::abs(x - y), 1e307);
         if (++unequal; error > absolute) absolute = error, at = i;
@@ -57,7 +57,7 @@ Text measure(const Ort::Value& value, const Array& expected) {
     out.precision(17);
     out << "{\"element\": \"" << name << "\", \"shape\": " << list(shape) << ", \"unequal\": " << unequal << ", \"absolute\": " << absolute
         << ", \"largest\": " << largest << ", \"at\": " << at / size;
-    if (unequal) out << ", \"got\": \"" << number(data + at) << "\", \"expected\": \"" << number(right + at) << '"';
+    if (unequal) out << ", \"got\": \"" << number(data + at) << "\", \"expected\": \"" << number(wanted + at) << '"';
     return out.str() + "}";
 }
 Text run(const Text& provider, const Text& line) try {  // MODEL in INPUTS out EXPECTED

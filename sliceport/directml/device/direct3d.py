@@ -1,6 +1,6 @@
 """DirectML on a Direct3D 12 device of Windows, called through ctypes.
 
-Numbers of flags, states and methods are those of d3d12.h, dxgi.h and DirectML.h.
+Numbers of flags, states and methods are those of d3dcommon.h, d3d12.h, dxgi.h and DirectML.h.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _INITIALIZER = uuid.UUID("427c1113-435c-469c-8676-4d5dd072f813").bytes_le
 _BINDING_TABLE = uuid.UUID("29c687dc-de74-4e3b-ab00-1168f2fc3cfc").bytes_le
 _RECORDER = uuid.UUID("e6857a76-2e3e-4fdd-bff4-5d2ba10fb453").bytes_le
 _DEFAULT, _UPLOAD, _READBACK = 1, 2, 3
+_FEATURE_LEVEL_11_0 = 0xB000
 _UNORDERED_ACCESS, _COPY_DEST, _COPY_SOURCE, _GENERIC_READ = 0x8, 0x400, 0x800, 0xAC3
 _MAX_COMPILED = 64
 """Number of compiled operators that are kept, to bound the memory that they hold."""
@@ -66,11 +67,12 @@ class Direct3DDevice(OperatorFactory):
         chosen.call("GetDesc", 8, ctypes.addressof(description))
         self.adapter = ctypes.wstring_at(ctypes.addressof(description))
         create_device = _load("d3d12.dll").D3D12CreateDevice
-        self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, 0xB000, _D3D12_DEVICE)
+        self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
         arguments = (self._d3d.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(create_dml, "DMLCreateDevice1", *arguments))
-        self._queue = self._d3d.create("CreateCommandQueue", 8, struct.pack("=4i", 0, 0, 0, 0), _QUEUE)
+        queue = struct.pack("=4i", 0, 0, 0, 0)  # D3D12_COMMAND_QUEUE_DESC of a direct queue
+        self._queue = self._d3d.create("CreateCommandQueue", 8, queue, _QUEUE)
         self._allocator = self._d3d.create("CreateCommandAllocator", 9, 0, _ALLOCATOR)
         self._list = self._d3d.create("CreateCommandList", 12, 0, 0, self._allocator.address, 0, _LIST)
         self._fence = self._d3d.create("CreateFence", 36, 0, 0, _FENCE)
