@@ -68,8 +68,8 @@ _FUSED = frozenset(
 
 DirectML computes them on the selected part of the data, without a copy. It copies for Cast, Gelu and HardSwish.
 """
-_FUSED_WITH_TWO_OPERANDS = ("Max", "Mean", "Min", "Sum")
-"""Operators in `_FUSED` that the provider fuses only if they have exactly two operands."""
+_FUSED_OPERANDS = dict.fromkeys(("Max", "Mean", "Min", "Sum"), 2)
+"""The one number of operands with which the provider fuses operators in `_FUSED` that take any number."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
 """The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
@@ -355,7 +355,7 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
         if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_standard(reader, *_FUSED):
-            return reader.op_type not in _FUSED_WITH_TWO_OPERANDS or len(reader.inputs) == len(("left", "right"))
+            return len(reader.inputs) == _FUSED_OPERANDS.get(reader.op_type, len(reader.inputs))
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]

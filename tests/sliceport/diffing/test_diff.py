@@ -36,10 +36,14 @@ Differ = Callable[..., DiffReport]
 
 @pytest.fixture
 def differ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Differ:
-    """Compare an engine with a fault with onnxruntime's CPU provider."""
+    """Compare an engine with a fault with onnxruntime's CPU provider, or with an engine of another fault."""
 
-    def run(graph: str | Path, fault: Fault, **options: Any) -> DiffReport:
+    def run(graph: str | Path, fault: Fault, reference: Fault | None = None, **options: Any) -> DiffReport:
         known = {**model_engines(), "faulty": Faulty(fault)}
+        if reference is not None:
+            good = Faulty(reference)
+            good.name = options["against"] = "reference"
+            known["reference"] = good
         monkeypatch.setattr(side, "model_engines", lambda: known)
         path = save(graph, tmp_path / "model.onnx") if isinstance(graph, str) else graph
         return diff(path, **{"on": "faulty", **options})
@@ -89,6 +93,17 @@ def test_engine_that_refuses_more_outputs_is_not_right_with_them(differ: Differ)
         wrong(proto)
 
     report = differ(CHAIN, fault)
+    assert names(report) == ["c", "d"]
+    assert report.part is not None
+    assert not report.part.case.is_fusion
+
+
+def test_reference_that_refuses_more_outputs_shows_no_fusion(differ: Differ) -> None:
+    def refuse_more(proto: onnx.ModelProto) -> None:
+        if {"c", "d"} <= {output.name for output in proto.graph.output}:
+            raise ModelError("the value of a fusion is not an output")
+
+    report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), refuse_more)
     assert names(report) == ["c", "d"]
     assert report.part is not None
     assert not report.part.case.is_fusion
