@@ -126,10 +126,7 @@ class TestRuns:
     ) -> None:
         given = [word.replace("{zoo}", str(zoo)) for word in words]
         output = [] if "-o" in words or "report" in words else ["-o", str(tmp_path / "run")]
-        try:
-            code = main(["batch", *given, *output])
-        except SystemExit as exit_:
-            code = int(str(exit_.code))
+        code = main(["batch", *given, *output])
         out, err = capsys.readouterr()
         assert (code, out) == (2, "")
         assert message in err
