@@ -28,6 +28,8 @@ COMMANDS = (
     "doctor", "completion",
 )  # fmt: skip
 """The commands in the order of the help: commands on one model, and modules of this package."""
+_JSON = re.compile(r"(^| )--(json|f(o\w*)?[ =]json)( |$)")
+"""A request for JSON, even on a command line that argparse rejects."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,15 +68,15 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
-    options = make_parser(words).parse_args(split_repeated(words, suffixes))
     try:
+        options = make_parser(words).parse_args(split_repeated(words, suffixes))
         if hasattr(options, "supervise"):
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
     except SliceportError as error:
-        if getattr(options, "format", None) == "json":
+        if _JSON.search(" ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise
 

@@ -186,10 +186,7 @@ def test_families_are_the_engines_that_were_tried() -> None:
     selection = Selection(("openvino",))
     assert [
         name for name in ("openvino", "openvino-cpu", "openvino-gpu", "onnxruntime-dml") if selection.has(name)
-    ] == [
-        "openvino",
-        "openvino-cpu",
-    ]
+    ] == ["openvino", "openvino-cpu"]
     with pytest.raises(UsageError):
         sliceport.check("m.onnx", engines=["cuda"])
 
