@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from typing import IO, Any
@@ -22,6 +23,8 @@ class SandboxChild(Child):
 
 start_interpreter: Callable[[int, int], Any] = child_process._start
 _OWNER = os.getpid()
+_M_PERTURB = -6
+"""The option of glibc that the server sets; see `forked.POISON`."""
 
 
 def fork(log: int, parent_pipe: int) -> Any:
@@ -43,6 +46,7 @@ def fork(log: int, parent_pipe: int) -> Any:
 def _serve(descriptors: list[int]) -> int:
     requests, answers, log, *pipe = descriptors
     os.setpgid(0, 0)
+    ctypes.CDLL(None).mallopt(_M_PERTURB, 0)  # to fill gigabytes that a model asks for would take seconds
     redirect_standard_streams(log)
     serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), *pipe)
     return 0
