@@ -44,7 +44,7 @@ class GraphNode:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names that the model has for it: those of its outputs and its own, or that in its function."""
+        """The names of its outputs and of the node in the model, or only its name in the function it is from."""
         return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:

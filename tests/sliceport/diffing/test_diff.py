@@ -15,7 +15,7 @@ import pytest
 from onnx_models import parse, save
 from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 
-from onnx_ops.engines import ONNXRUNTIME_DML
+from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
@@ -168,10 +168,7 @@ BODIES = """(float[2] x, bool yes) => (y) <int64 three = {3}, bool go = {1}> {
 
 @pytest.mark.parametrize(
     ("fault", "name", "scope"),
-    [
-        (swap("a1", "Sub"), "a1", "If 'pick', then_branch"),
-        (swap("l2", "Cos"), "l2", "Loop 'loop', iteration 0"),
-    ],
+    [(swap("a1", "Sub"), "a1", "If 'pick', then_branch"), (swap("l2", "Cos"), "l2", "Loop 'loop', iteration 0")],
 )
 def test_bodies_are_entered(differ: Differ, fault: Fault, name: str, scope: str) -> None:
     report = differ(BODIES, fault, inputs={"yes": np.array(True)})
@@ -475,6 +472,15 @@ def test_narrower_type_of_the_cpu_plugin_is_named() -> None:
     assert not CPU_PLUGIN.find_cause({"precision": "bf16"}, lambda _: False)
 
 
+def test_optimizer_is_blamed_beside_those_that_the_caller_disabled() -> None:
+    causes = {"CastElimination", "PadFusion"}
+    cause = ONNXRUNTIME_CPU.find_cause(
+        {"disable": "PadFusion"},
+        lambda options: options.get("level") != "none" and not causes <= {*options.get("disable", "").split("+")},
+    )
+    assert "the optimizer CastElimination is to blame" in cause
+
+
 def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
     def left(budget: side.Budget) -> float | None:
         if budget.runs > 12:
@@ -507,10 +513,7 @@ def test_each_differing_output_is_searched(differ: Differ) -> None:
 
 def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
     graph = "(float[4] x) => (u, a) { [a] a = Exp (x)  [b] b = Neg (a)  [c] u = Tanh (b) }"
-    for report in (
-        differ(graph, swap("a", "Relu")),
-        compare_models(graph, graph.replace("Exp", "Relu"), tmp_path),
-    ):
+    for report in (differ(graph, swap("a", "Relu")), compare_models(graph, graph.replace("Exp", "Relu"), tmp_path)):
         assert [(part.case.culprit.name, part.explained) for part in report.parts] == [("a", ("u", "a"))]
 
 
