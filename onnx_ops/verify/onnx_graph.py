@@ -42,16 +42,13 @@ _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """File of a probe's weights. It has no small ones: onnxruntime reads parameters of nodes before it opens data."""
 _SCRIPT = """\
 import numpy as np, onnx
-from onnx import numpy_helper
+from onnx.numpy_helper import to_array
 
+def read(kind, names):
+    return {{name: to_array(onnx.load_tensor(f"test_data_set_0/{{kind}}_{{i}}.pb")) for i, name in enumerate(names)}}
 path = "model.onnx"
-def read(kind, values):
-    files = [f"test_data_set_0/{kind}_{i}.pb" for i in range(len(values))]
-    return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
-graph = onnx.load(path).graph
-given = [i.name for i in graph.input if i.name not in {t.name for t in graph.initializer}]
-inputs = dict(zip(given, read("input", given)))
-expected = read("output", graph.output)
+inputs = read("input", {inputs!r})
+expected = read("output", {outputs!r})
 """
 
 
@@ -286,7 +283,7 @@ class OnnxGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
-        return _SCRIPT
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""

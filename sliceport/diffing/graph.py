@@ -159,7 +159,7 @@ class Graph(ModelToRun, Protocol):
         """Write a model with data for it into a folder.
 
         Returns:
-            Lines of Python that set `path`, `inputs` and `expected` from the files in the current folder.
+            Lines of Python that set `path`, and `inputs` and `expected` by name, from the files in the current folder.
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
