@@ -104,7 +104,7 @@ class ForkServer:
 
         Args:
             kind: The class of what is returned.
-            function: It takes the descriptors' numbers in the child, and `args`; it returns the exit code.
+            function: A function of the descriptors' numbers in the child and of `args` that returns the exit code.
             args: Arguments that can be pickled.
             descriptors: Descriptors that the child gets copies of.
         """
