@@ -7,7 +7,7 @@ import sys
 import onnx
 import pytest
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, terminals, limits and signals of POSIX")
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, scripts, terminals, limits and signals of POSIX")
 """For tests of what Windows does not have, or says in other words."""
 
 _STATUSES = {"SIGABRT": "0xc0000409", "SIGFPE": "0xc0000094"}
