@@ -149,6 +149,7 @@ def test_refusal_is_a_finding(
     assert "directml-validate failed: CreateOperator failed with 0x80070057" in capsys.readouterr().out
 
 
+@POSIX
 def test_library_with_wrong_verdicts_is_removed(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validator, "missing", lambda: None)
     monkeypatch.setattr(libraries.Wheel, "install", lambda *_: None)
