@@ -271,6 +271,10 @@ class _Checker:
             "axes left out": spec.axes is None and sizes is not None and len(entries) < len(sizes),
             "step beyond 32 bits": any(not _INT32_MIN < step < -_INT32_MIN for step in steps),
             "start in front of the axis": starts_in_front,
+            "start behind the end": any(
+                entry.step > 0 and entry.start > entry.end and (entry.start < 0) == (entry.end < 0)
+                for entry in entries.values()
+            ),
             "axes out of order": axes != list(range(axes[0], axes[0] + len(axes)) if axes else []),
         }
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])

@@ -200,7 +200,7 @@ def harden(
             OpenVINO result; `portable` for the form of slicing that every engine takes, or another target in
             `sliceport.defects.profiles.PROFILES`.
         without: Names in `sliceport.defects.profiles.FORMS` that the engine does not take: `steps`, `negative-steps`,
-            `split` and `gather`. Only the targets in `PROFILES` take `without` and `read_as`.
+            `split`, `gather` and `axis-gaps`. Only the targets in `PROFILES` take `without` and `read_as`.
         read_as: The reading of a backward Slice to the greatest integer that the result has: `standard` selects
             nothing, `onnxruntime` continues to element 0; None leaves such a Slice.
         verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if

@@ -36,6 +36,9 @@ def open_engine() -> Run:
             )
             file = next(Path(folder).glob("*_float32.tflite"))
             outputs = Interpreter(model_path=str(file)).get_signature_runner()(**inputs)
+        if not outputs.keys() >= set(names):
+            # onnx2tf names all outputs of a Split after the last one, in their order: y2, y2_1, …, y2_10.
+            names = sorted(outputs, key=lambda name: (len(name), name))
         return [outputs[name] for name in names]
 
     return run

@@ -69,6 +69,14 @@ class PortablePass(NodePass):
         self.without = frozenset(without)
         self.read_as = read_as
 
+    def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
+        """Return entries without a gap between their axes if `without` excludes gaps. They are sorted by axis."""
+        if "axis-gaps" not in self.without:
+            return entries
+        axes = range(min(entries), max(entries) + 1)
+        ends = [INT64_MAX if sizes is None or (size := sizes[axis]) is None else size for axis in axes]
+        return {axis: entries.get(axis, AxisSlice(0, end, 1)) for axis, end in zip(axes, ends, strict=True)}
+
 
 class PortableSlicePass(PortablePass):
     """Write a Slice so that an engine has nothing left to infer, to sort or to clamp.
@@ -80,6 +88,7 @@ class PortableSlicePass(PortablePass):
     4. Nothing is selected: an empty axis has bounds `0:0`, and every other one `0:n`.
     5. `without` has `steps` or `negative-steps`: a Reshape divides the axis into rows of as many elements as a step
        has, and a Slice takes one column; a backward Slice, or one whose last row is too short, becomes a Gather.
+    6. `without` has `axis-gaps`: whole axes are listed between the axes that are cut.
 
     Given: y = Slice(x[4, 6], [-1, 1], [-9, 100], [1, 0], [-2, 1])
     Result: y = Slice(x, [1, 5], [4, 0], [0, 1], [1, -2])
@@ -106,6 +115,7 @@ class PortableSlicePass(PortablePass):
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
             return
         excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
+        entries = self.fill_gaps(entries, sizes)
         if not excluded and _lists_exactly(node, opset, entries):
             return
         if excluded:
@@ -193,6 +203,7 @@ class _Chain:
                 for axis, entry in entries.items()
             }
             sizes = tuple([counts.get(axis, size) for axis, size in enumerate(self.sizes)])
+            entries = self._owner.fill_gaps(entries, self.sizes)
             self._add(build_slice(self.value, entries, opset, lists_steps=True), sizes)
 
     def gather(self, axis: int, indices: range) -> None:

@@ -66,15 +66,16 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
-    options = make_parser(words).parse_args(split_repeated(words, suffixes))
     try:
+        options = make_parser(words).parse_args(split_repeated(words, suffixes))
         if hasattr(options, "supervise"):
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
     except SliceportError as error:
-        if getattr(options, "format", None) == "json":
+        # argparse returns no options for words that it rejects, so the format is read from the words.
+        if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sliceport.cli.console import can_show_color, emit, say
-from sliceport.errors import unknown_name
+from sliceport.cli.console import can_show_color, emit
+from sliceport.errors import UsageError, unknown_name
 
 BAD_INPUT = 2
 Commands = Any
@@ -16,15 +15,14 @@ Commands = Any
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line and the exit code 2."""
+    """A parser whose errors are a `UsageError` of one line."""
 
     listing: Callable[[], str] | None = None
     """Returns the end of the help."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, and exit."""
-        say(f"{message}; write --format json" if "--json" in message else message, self.prog)
-        sys.exit(BAD_INPUT)
+        """Raise the error."""
+        raise UsageError(f"{message}; write --format json" if "--json" in message else message)
 
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""

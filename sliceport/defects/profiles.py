@@ -18,6 +18,7 @@ FORMS: Mapping[str, str] = {
     "negative-steps": "steps below 0",
     "split": "Split",
     "gather": "Gather in the place of a step",
+    "axis-gaps": "a Slice of axes that do not follow each other",
 }
 """Forms of nodes that an engine may lack, with a line about each."""
 READINGS = ("standard", "onnxruntime")

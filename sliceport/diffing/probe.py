@@ -15,7 +15,7 @@ from sliceport.errors import UsageError
 
 WAYS = 16
 """The largest number of parts that a round cuts the open range into."""
-_VERSION = 1
+_VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
 """Numbers of steps back from the last node, to find the nodes that a fusion takes together."""
 

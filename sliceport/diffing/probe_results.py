@@ -294,11 +294,8 @@ def _judge(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> Outp
         about |= {"absolute": error, "relative": error / (largest or 1.0)}
         if tolerance != EXACT and error <= max(tolerance.absolute, tolerance.relative * largest):
             return OutputDiff(name, status="close", **about)
-    sample = (
-        str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]),
-        measures["got"],
-        measures["expected"],
-    )
+    got, expected = (str(np.frombuffer(bytes(measures[key]), about["element"])[0]) for key in ("got", "expected"))
+    sample = (str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]), got, expected)
     counts = f"{measures['unequal']} of {prod(about['shape'])} elements are not equal"
     detail = f"at index {sample[0]}, {sample[1]} for {sample[2]} ({counts})"
     return OutputDiff(name, status="different", kind=special or "values", detail=detail, samples=(sample,), **about)

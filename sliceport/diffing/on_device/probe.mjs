@@ -1,4 +1,4 @@
-// Runs the models in this folder on onnxruntime-node or onnxruntime-web, as probe.py does.
+// Runs the models in this folder on onnxruntime-node or onnxruntime-web, and writes the same results.json as probe.py.
 //   node probe.mjs onnxruntime-node cpu       writes results.json
 //   in a page:  import * as ort from "…/ort.webgpu.mjs"; import { probe } from "./probe.mjs";
 //               const results = await probe(ort, "onnxruntime-web", "webgpu");
@@ -10,10 +10,15 @@ const ELEMENTS = {
   "|i1": ["int8", Int8Array], "|u1": ["uint8", Uint8Array], "|b1": ["bool", Uint8Array],
 };
 
+// A model of one Identity node.
+const IDENTITY = "CAcSADo3ChAKAXgSAXkiCElkZW50aXR5EgFnWg8KAXgSCgoICAESBAoCCAFiDwoBeRIKCggIARIECgIIAUIECgAQDQ==";
+
 async function read(name) {
   const url = new URL(name, import.meta.url);
-  if (!isNode) return new Uint8Array(await (await fetch(url)).arrayBuffer());
-  return new Uint8Array(await (await import("node:fs/promises")).readFile(url));
+  if (isNode) return new Uint8Array(await (await import("node:fs/promises")).readFile(url));
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${name} is missing; copy the folder again`);
+  return new Uint8Array(await answer.arrayBuffer());
 }
 
 async function load(name) {
@@ -38,22 +43,24 @@ const bitsOf = (data) => new Uint8Array(data.buffer, data.byteOffset, data.byteL
 function measure(got, expected) {
   const { type, dims } = expected;
   if (got.type !== type) return { kind: "type", detail: `its type is ${got.type} for ${type}` };
-  if (String(got.dims) !== String(dims)) return { kind: "shape", detail: `its shape is (${got.dims}) for (${dims})` };
+  const shapes = [got.dims, dims].map((each) => `[${each.join(", ")}]`);
+  if (shapes[0] !== shapes[1]) return { kind: "shape", detail: `its shape is ${shapes[0]} for ${shapes[1]}` };
   const right = expected.data, size = right.length, width = right.BYTES_PER_ELEMENT;
   const [a, b] = [bitsOf(got.data), bitsOf(right)];
   const data = new right.constructor(a.slice().buffer); // onnxruntime-web may return Float16Array
+  const bytesAt = (bytes, i) => [...bytes.subarray(i * width, (i + 1) * width)];
   let [unequal, at, absolute, largest] = [0, 0, -1, 0];
   for (let i = 0; i < size; i++) {
     const x = toNumber(data[i], type), y = toNumber(right[i], type);
     if (Number.isFinite(y)) largest = Math.max(largest, Math.abs(y));
-    if (a.subarray(i * width, (i + 1) * width).every((byte, k) => byte === b[i * width + k])) continue;
+    if (bytesAt(a, i).every((byte, k) => byte === b[i * width + k])) continue;
     // 1e308 stands for NaN in one of the two, and 1e307 for infinity: JSON has neither.
     const error = Number.isNaN(x) !== Number.isNaN(y) ? 1e308 : Number.isNaN(x) ? 0 : Math.min(Math.abs(x - y), 1e307);
     unequal++;
     if (error > absolute) [at, absolute] = [i, error];
   }
-  const texts = unequal ? { got: String(toNumber(data[at], type)), expected: String(toNumber(right[at], type)) } : {};
-  return { element: type, shape: dims, unequal, absolute, largest, at, ...texts };
+  const measures = { element: type, shape: dims, unequal };
+  return unequal ? { ...measures, absolute, largest, at, got: bytesAt(a, at), expected: bytesAt(b, at) } : measures;
 }
 
 async function runCut(ort, provider, { model, inputs, outputs, weights }) {
@@ -71,8 +78,20 @@ async function runCut(ort, provider, { model, inputs, outputs, weights }) {
   }
 }
 
-export async function probe(ort, runtime, provider, runApart = null, only = null) {
+// Throws if a file was changed, or if the provider does not start: neither is a failure of a model.
+async function check(ort, provider, lines) {
+  const files = lines.map((line) => line.split(" ")).filter(([kind]) => kind === "sha256");
+  for (const [, digest, name] of globalThis.crypto?.subtle ? files : []) {
+    const actual = new Uint8Array(await crypto.subtle.digest("SHA-256", await read(name)));
+    if ([...actual].map((byte) => byte.toString(16).padStart(2, "0")).join("") !== digest)
+      throw new Error(`${name} was changed; copy the folder again`);
+  }
+  await ort.InferenceSession.create(Uint8Array.from(atob(IDENTITY), (each) => each.charCodeAt(0)), { executionProviders: [provider] });
+}
+
+export async function probe(ort, runtime, provider, { runApart, save, only } = {}) {
   const lines = new TextDecoder().decode(await read("probe.txt")).split("\n");
+  if (!only) await check(ort, provider, lines);
   const state = JSON.parse(lines.find((line) => line.startsWith("state ")).slice(6));
   const weights = lines.some((line) => line.endsWith(" weights.bin")) ? "weights.bin" : null;
   const place = isNode ? `${process.platform} ${process.arch}` : navigator.userAgent;
@@ -81,21 +100,28 @@ export async function probe(ort, runtime, provider, runApart = null, only = null
     const [model, inputs, outputs] = line.slice(4).split(/ in| out/).map((part, i) => (i ? part.trim().split(" ").filter(Boolean) : part));
     if (only && model !== only) continue;
     results.cuts[model] = runApart ? runApart(model) : await runCut(ort, provider, { model, inputs, outputs, weights });
+    save?.(results);
   }
   return results;
 }
 
 if (isNode && process.argv[1]?.endsWith("probe.mjs")) {
-  const [runtime = "onnxruntime-node", provider = runtime === "onnxruntime-web" ? "wasm" : "cpu", cut] = process.argv.slice(2);
+  const [runtime = "onnxruntime-node", provider = runtime === "onnxruntime-web" ? "wasm" : "cpu", only] = process.argv.slice(2);
   const { spawnSync } = await import("node:child_process");
+  const { writeFileSync } = await import("node:fs");
   const { createRequire } = await import("node:module");
-  const ort = { ...createRequire(`${process.cwd()}/`)(runtime), isNode: runtime === "onnxruntime-node" };
   const runApart = (model) => {
     const done = spawnSync(process.execPath, [process.argv[1], runtime, provider, model], { encoding: "utf8", maxBuffer: 2 ** 28 });
     const text = done.stdout.split("sliceport-result ")[1];
     return text ? JSON.parse(text) : { kind: "crash", detail: `its process ended with ${done.status ?? done.signal}` };
   };
-  const results = await probe(ort, runtime, provider, cut ? null : runApart, cut);
-  if (cut) console.log(`\nsliceport-result ${JSON.stringify(results.cuts[cut])}`);
-  else (await import("node:fs")).writeFileSync(new URL("results.json", import.meta.url), JSON.stringify(results, null, 1));
+  const save = (results) => writeFileSync(new URL("results.json", import.meta.url), JSON.stringify(results, null, 1));
+  try {
+    const ort = { ...createRequire(`${process.cwd()}/`)(runtime), isNode: runtime === "onnxruntime-node" };
+    const results = await probe(ort, runtime, provider, only ? { only } : { runApart, save });
+    if (only) console.log(`\nsliceport-result ${JSON.stringify(results.cuts[only])}`);
+  } catch (error) {
+    console.error(`probe.mjs: ${String(error).split("\n")[0]}`);
+    process.exitCode = 1;
+  }
 }

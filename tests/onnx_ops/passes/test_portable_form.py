@@ -139,7 +139,7 @@ def many_slices(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int | str, ...]
     shape = draw(shapes(max_rank=4, max_size=4))
     dims = tuple(f"d{i}" if draw(st.booleans()) else size for i, size in enumerate(shape))
     specs = draw(st.lists(slice_specs(shape), min_size=1, max_size=6))
-    return shape, dims, specs, tuple(draw(st.sets(st.sampled_from(("steps", "negative-steps", "gather")))))
+    return shape, dims, specs, tuple(draw(st.sets(st.sampled_from(("steps", "negative-steps", "gather", "axis-gaps")))))
 
 
 @settings(deadline=None, max_examples=amount(200))
