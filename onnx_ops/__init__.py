@@ -16,8 +16,4 @@ if TYPE_CHECKING:
 __all__ = ["Program", "__version__"]
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {"Program": "sliceport.directml.program"},
-        defined=("__version__",),
-    )
+    __getattr__, __dir__ = lazy(__name__, {"Program": "sliceport.directml.program"}, defined=("__version__",))

@@ -74,9 +74,8 @@ class OnnxruntimeCPU:
         if level not in session.LEVELS:
             raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
         feeds = {name: Captured.of(array) for name, array in inputs.items()}
-        disabled = [name for name in options.get("disable", "").split("+") if name]
         try:
-            job = session.Job(model.data, feeds, model.outputs, model.data_folder, level, disabled)
+            job = session.Job(model.data, feeds, model.outputs, model.data_folder, level, _read_disabled(options))
             results = session.run(job)
         except session.NotRun as error:
             raise ModelError(str(error)) from None
@@ -87,8 +86,10 @@ class OnnxruntimeCPU:
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
 
+        disabled = _read_disabled(options)
+
         def fails_without(names: list[str]) -> bool:
-            return fails({**options, "disable": "+".join(names)})
+            return fails({**options, "disable": "+".join([*disabled, *names])})
 
         suspects = OPTIMIZERS
         if fails_without(suspects):
@@ -104,14 +105,13 @@ class OnnxruntimeCPU:
         """Return lines that run a model; see `WritesScript`."""
         from onnx_ops.runtime.session import LEVELS
 
-        disabled = [name for name in options.get("disable", "").split("+") if name]
         level = LEVELS[options.get("level", "all")]
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
             f"options.graph_optimization_level = ort.GraphOptimizationLevel.{level}\n"
             "session = ort.InferenceSession(path, options, providers=['CPUExecutionProvider'],\n"
-            f"                               disabled_optimizers={disabled!r})\n"
+            f"                               disabled_optimizers={_read_disabled(options)!r})\n"
             "got = session.run(None, inputs)\n"
         )
 
@@ -177,12 +177,7 @@ class OnnxruntimeDML:
         results = shared_device().run_onnx(node.model.SerializeToString(), {"data": array}, names)
         return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
-    def run_model(
-        self,
-        model: WholeModel,
-        inputs: Mapping[str, Array],
-        options: Mapping[str, str],
-    ) -> dict[str, Value]:
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
         """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
 
         Raises:
@@ -227,6 +222,10 @@ def _shared_provider(adapter: str | None = None) -> Provider:
     device = run_model.open_provider(adapter)
     atexit.register(device.close)
     return Provider(device)
+
+
+def _read_disabled(options: Mapping[str, str]) -> list[str]:
+    return [name for name in options.get("disable", "").split("+") if name]
 
 
 def _to_value(result: Result) -> Value:

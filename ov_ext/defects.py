@@ -14,28 +14,8 @@ from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, build_custom, inputs_of, kind_of, masks_of
 from ov_ext.read import resolve
 from ov_ext.static_values import bounds_of, list_bounds, list_length
+from sliceport.defects import openvino as table
 from sliceport.defects.defect import Defect
-from sliceport.defects.openvino import (
-    AXES_AT_RUN_TIME,
-    BEGIN_MASK_AND_SHRINK,
-    BITS_BEYOND,
-    ELLIPSIS_THEN_NEW,
-    FAR_STRIDE,
-    FIXED_SHAPE,
-    MANY_ELEMENTS,
-    NARROW_NO_ENTRIES,
-    NEW_AND_SHRINK,
-    NO_ENTRIES,
-    PACKED_INDEX,
-    REVERSED_NOTHING,
-    SCALAR,
-    SHARED_ELLIPSIS,
-    SHORT_MASKS,
-    STRINGS,
-    SUB_BYTE,
-    UNSIGNED_INDEX,
-    WRONG_BOUNDS,
-)
 from sliceport.errors import DynamicSlice
 from sliceport.slicing import Entry, Masks, Region
 
@@ -158,43 +138,43 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     any_new, any_shrink = any(new), any(shrink)
     # An entry for a new axis names no axis of the input, so an axis lacks an entry if count - sum(new) < rank.
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
-        yield NEW_AND_SHRINK
+        yield table.NEW_AND_SHRINK
     if any(map(and_, view.aligned_masks.begin, shrink)):
-        yield BEGIN_MASK_AND_SHRINK
+        yield table.BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
-        yield BITS_BEYOND
+        yield table.BITS_BEYOND
     is_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
     if any(len(mask) < count for mask in view.masks.attributes.values()) and (
         is_empty_ellipsis or (any_new and any_shrink)
     ):
-        yield SHORT_MASKS
+        yield table.SHORT_MASKS
     if any(map(and_, ellipsis, new)) or any(map(and_, ellipsis, shrink)):
-        yield SHARED_ELLIPSIS
+        yield table.SHARED_ELLIPSIS
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
-        yield ELLIPSIS_THEN_NEW
+        yield table.ELLIPSIS_THEN_NEW
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     """Yield the defects that the index inputs trigger by their number of entries, type or elements."""
     if view.count == 0 and view.at_run_time:
-        yield NO_ENTRIES
+        yield table.NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
         narrow = [source for source in view.inputs[1:] if source.get_element_type().bitwidth <= 8]
         if narrow:
-            yield NARROW_NO_ENTRIES
+            yield table.NARROW_NO_ENTRIES
     is_constant = [values is not None and None not in values for values in view.values]
     if view.op == "Slice" and is_constant == [True, True, True, False] and view.inputs[0].get_partial_shape().is_static:
-        yield AXES_AT_RUN_TIME
+        yield table.AXES_AT_RUN_TIME
     if view.count != 0 and any(source.get_element_type().bitwidth < 8 for source in view.inputs[1:]):
-        yield PACKED_INDEX
+        yield table.PACKED_INDEX
     steps = view.values[2] if len(view.values) > 2 else None
     if any(step is not None and step <= _INT32_MIN for step in steps or ()):
-        yield FAR_STRIDE
+        yield table.FAR_STRIDE
     for source, values in zip(view.inputs[1:], view.values, strict=True):
         if source.get_element_type() == ov.Type.u64 and any(
             value is not None and value >= 2**63 for value in values or ()
         ):
-            yield UNSIGNED_INDEX
+            yield table.UNSIGNED_INDEX
             return
 
 
@@ -204,23 +184,23 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
     if view.element in SUB_BYTES and (is_folded or view.op == "StridedSlice" or view.element not in _UNPACKED):
-        yield SUB_BYTE
+        yield table.SUB_BYTE
     if view.element == "string":
-        yield STRINGS
+        yield table.STRINGS
     if view.op == "StridedSlice" and _may_be_scalar(view):
-        yield SCALAR
+        yield table.SCALAR
     if view.may_reverse_empty_axis:
-        yield REVERSED_NOTHING
+        yield table.REVERSED_NOTHING
     if shape.rank.is_dynamic:
         return
     exact = view.custom_node.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
-        yield FIXED_SHAPE
+        yield table.FIXED_SHAPE
     if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
-        yield WRONG_BOUNDS
+        yield table.WRONG_BOUNDS
     if exact.rank.is_static and exact != shape and any(map(_is_rounded_by_plugin, exact)):
-        yield MANY_ELEMENTS
+        yield table.MANY_ELEMENTS
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:

@@ -42,7 +42,7 @@ import numpy as np
 
 path = "model.xml"
 inputs = {{name: np.load(f"input_{{i}}.npy") for i, name in enumerate({inputs!r})}}
-expected = [np.load(f"output_{{i}}.npy") for i in range({count})]
+expected = {{name: np.load(f"output_{{i}}.npy") for i, name in enumerate({outputs!r})}}
 """
 
 
@@ -194,7 +194,7 @@ class OpenVINOGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
-        return _SCRIPT.format(inputs=list(model.inputs), count=len(model.outputs))
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write cut models, each with its weights; see `Graph`."""

@@ -31,15 +31,16 @@ def run_model(
     """
     model = read_bytes(whole.data, whole.weights)
     try:
-        if len(model.inputs) != len(whole.inputs):
-            raise ModelError(f"OpenVINO reads it as a model of {len(model.inputs)} inputs for {len(whole.inputs)}.")
+        for kind, read, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
+            if len(read) != len(names):
+                raise ModelError(f"OpenVINO reads it as a model of {len(read)} {kind} for {len(names)}.")
         by_name = {name: value for value in model.inputs for name in value.get_names()}
         # OpenVINO may have the inputs in another order; one without a tensor name is found by its position.
         sources = [by_name.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
         arrays = {_node_name(source): inputs[name] for name, source in zip(whole.inputs, sources, strict=True)}
         tensors = [to_tensor(arrays[_node_name(value)], value.get_element_type()) for value in model.inputs]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
-        outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=False)}
+        outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in outputs.items() if array is not None}

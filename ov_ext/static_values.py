@@ -156,34 +156,45 @@ def to_index_list(values: Array) -> list[int]:
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     """Return the least and greatest value of each element of a short list of integers, as OpenVINO evaluates them.
 
-    None if they are not known, and for elements of 4 bits.
+    None if they are not known, for elements of 4 bits, and after operators whose bounds OpenVINO evaluates wrongly.
     """
-    shape = source.get_partial_shape()
-    if shape.is_dynamic or len(shape) != 1 or not is_integral(source.get_element_type()):
-        return None
-    if source.get_element_type().bitwidth < 8:
+    shape, element = source.get_partial_shape(), source.get_element_type()
+    # OpenVINO evaluates hardly any operator on elements of 4 bits.
+    if shape.is_dynamic or len(shape) != 1 or not is_integral(element) or element.bitwidth < 8:
         return None
     if not 0 < shape[0].get_length() <= _MAX_ELEMENTS:
         return None
-    _make_openvino_evaluate_bounds(source)
+    _store_bounds(source)
     tensor = source.get_tensor()
     try:
         lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
     except RuntimeError:  # OpenVINO found no bounds.
         return None
-    expected_shape = tuple(shape.to_shape())
-    return (lower, upper) if lower.shape == upper.shape == expected_shape else None
+    is_list = lower.shape == upper.shape == tuple(shape.to_shape())
+    return (lower, upper) if is_list and _has_right_bounds(source.get_node()) else None
 
 
-def _make_openvino_evaluate_bounds(source: ov.Output) -> None:
+def _has_right_bounds(last: ov.Node) -> bool:
+    """Return whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes."""
+    pending, visited = [last], set[str]()
+    while pending:
+        node = pending.pop()
+        kind, element = node.get_type_name(), node.get_output_element_type(0).get_type_name()
+        # Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
+        # inputs, but FloorMod is not monotonic, and a difference may wrap around.
+        if element in ("i16", "u16") or kind == "FloorMod" or (kind == "Subtract" and element.startswith("u")):
+            return False
+        if kind not in ("ShapeOf", "Constant", "Parameter") and node.get_friendly_name() not in visited:
+            visited.add(node.get_friendly_name())
+            pending += [value.get_node() for value in node.input_values()]
+    return True
+
+
+def _store_bounds(source: ov.Output) -> None:
     """Make OpenVINO evaluate the bounds of a value and store them in its tensor.
 
     OpenVINO has no function for this, but building a StridedSlice on the value does it. The node is dropped.
     """
     count = source.get_partial_shape()[0].get_length()
-    if source.get_element_type() not in (ov.Type.i32, ov.Type.i64):
-        # The caller reads the tensor of the original value: OpenVINO stores its bounds, too, on the way to those of the
-        # converted one.
-        source = opset1.convert(source, "i64").output(0)
     data = opset1.parameter([1] * count, np.float32)
     opset1.strided_slice(data, source, source, opset1.constant(np.ones(count, np.int64)), [0], [0])

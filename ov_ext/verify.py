@@ -26,6 +26,7 @@ from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import DeclaresShapes, InputShapes, format_of
+from sliceport.wording import group_nodes
 
 Array = npt.NDArray[Any]
 EQUAL = "all outputs are equal: bit for bit if their elements are only moved, else within the tolerance of their type"
@@ -89,7 +90,14 @@ def verify_hardening(
         Trial(f"on {plugin}", plugin, tolerance_of=_narrow_tolerance_of),
         Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _narrow_tolerance_of),
     )
-    return replace(verifier.compare(runs, trials), equality=EQUAL)
+    result = replace(verifier.compare(runs, trials), equality=EQUAL)
+    if result.is_equal or format_.name == "openvino":  # engines read a node of another format differently at most
+        return result
+    contested = [node for node in format_.check(before, input_shapes or {}).nodes if node.defect.is_contested]
+    notes = group_nodes(
+        (n.op, n.node, f"a contested reading: {n.defect.reason}; {n.defect.workaround}") for n in contested
+    )
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _narrow_tolerance_of(value: Value) -> Tolerance:

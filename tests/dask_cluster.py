@@ -95,11 +95,7 @@ class Cluster:
         if more.keys() - {"PYTHONPATH"} or "--nanny" in words:
             with log.open("wb") as file:
                 process = subprocess.Popen(
-                    [sys.executable, *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    env=environment,
+                    [sys.executable, *command], stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment
                 )
         else:
             process = Forked(command, self.folder, environment, log)

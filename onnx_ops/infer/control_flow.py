@@ -16,6 +16,7 @@ def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]
     if condition.data is not None and condition.data.size == 1:
         return list(then_outputs if bool(condition.data.reshape(())) else else_outputs)
     merged = []
+    # The branches of an invalid model may have different numbers of outputs.
     for on_true, on_false in zip(then_outputs, else_outputs, strict=False):
         dims: Dims | None = None
         if on_true.dims is not None and on_false.dims is not None and len(on_true.dims) == len(on_false.dims):
@@ -54,8 +55,8 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: 
     Args:
         facts: Facts of the body's output.
         declared: The declared type of the body's output.
-        is_run: Whether the body runs at least once. Otherwise onnxruntime takes the sizes from its own inference, and 0
-            for each size that is not a number there, so only declared numbers are certain.
+        is_run: Whether the body certainly runs. If it does not run, onnxruntime writes the sizes that it inferred, and
+            0 for each open one, so only declared numbers are certain.
     """
     dims = facts.dims
     if not is_run:

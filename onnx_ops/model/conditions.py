@@ -279,9 +279,10 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
+    # If both tensors have the same labels, neither has an axis of its own for a GEMM.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (EINSUM_OF_NO_MATMUL,)
-    # A GEMM keeps at most one axis that only one tensor has, for each tensor, and two axes that both have.
+    # Of the output's axes, a GEMM has one of each tensor alone, and two of both.
     axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
     return (EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
 

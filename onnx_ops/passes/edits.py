@@ -44,7 +44,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        # A cached chain may lead through `value`, so the cache is cleared if it holds `value`.
+        # Cached walks skip the values on their way, which are all keys. So if `value` is a key, a walk may skip it, and
+        # the cache is cleared; if not, walks end at `value`, and go on from there.
         if value in self._sources:
             self._sources.clear()
         else:

@@ -32,8 +32,7 @@ _SHAPE_INPUT_OPSET = 5
 """The first operator set whose Reshape has its shape as an input."""
 
 _CutInputs = Callable[
-    [ir.Node, int, Sequence[Shape], Entries, Shape, Shape],
-    tuple[dict[int, Entries], list[int] | None],
+    [ir.Node, int, Sequence[Shape], Entries, Shape, Shape], tuple[dict[int, Entries], list[int] | None]
 ]
 """Takes a node, its operator set, the shapes of its inputs, the entries of the Slice behind it, and the shapes of the
 Slice's data and output. Returns the entries for each input to cut, and the new shape if the second input is a shape."""

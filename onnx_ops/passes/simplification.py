@@ -91,11 +91,7 @@ def simplify(
     unmark(model)
     put_defaults(model, defaults)
     simplification = Simplification(
-        **vars(report),
-        all_before=all_before,
-        all_after=count_nodes(model),
-        optimizers=taking_part,
-        left_out=left_out,
+        **vars(report), all_before=all_before, all_after=count_nodes(model), optimizers=taking_part, left_out=left_out
     )
     return model, simplification
 

@@ -42,16 +42,13 @@ _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """File of a probe's weights. It has no small ones: onnxruntime reads parameters of nodes before it opens data."""
 _SCRIPT = """\
 import numpy as np, onnx
-from onnx import numpy_helper
+from onnx.numpy_helper import to_array
 
+def read(kind, names):
+    return {{name: to_array(onnx.load_tensor(f"test_data_set_0/{{kind}}_{{i}}.pb")) for i, name in enumerate(names)}}
 path = "model.onnx"
-def read(kind, values):
-    files = [f"test_data_set_0/{kind}_{i}.pb" for i in range(len(values))]
-    return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
-graph = onnx.load(path).graph
-given = [i.name for i in graph.input if i.name not in {t.name for t in graph.initializer}]
-inputs = dict(zip(given, read("input", given)))
-expected = read("output", graph.output)
+inputs = read("input", {inputs!r})
+expected = read("output", {outputs!r})
 """
 
 
@@ -100,8 +97,14 @@ class OnnxGraph:
         )
 
     def whole(self) -> WholeModel:
-        """Return the whole model; see `Graph`."""
-        return self._to_whole(self._proto, self.inputs, self.outputs)
+        """Return the whole model, each output once; see `Graph`."""
+        proto = self._proto
+        if len(self.outputs) < len(proto.graph.output):  # an engine that returns outputs by position would repeat them
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self._proto)
+            del proto.graph.output[:]
+            proto.graph.output.extend({value.name: value for value in self._proto.graph.output}.values())
+        return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
         data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
@@ -142,15 +145,19 @@ class OnnxGraph:
         graph.sparse_initializer.extend(self._sparse[name] for name in names if name in self._sparse)
 
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of an input of a cut. Sizes that the model leaves open stay open, unless shapes are fixed."""
+        """Return the type of an input of a cut.
+
+        If an input of the model is open and shapes are not fixed, a size is open unless its declared number is right.
+        """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
         sizes: list[int | str | None] = list(array.shape)
         if self._is_open and not has_fixed_shapes:
-            symbols = [dim.dim_param for dim in declared] if len(declared) == array.ndim else [""] * array.ndim
-            numbers = [dim.dim_value for dim in declared] if len(declared) == array.ndim else [0] * array.ndim
-            triples = zip(array.shape, symbols, numbers, strict=True)
-            sizes = [size if size == number else symbol or None for size, symbol, number in triples]
+            dims = declared if len(declared) == array.ndim else [onnx.TensorShapeProto.Dimension()] * array.ndim
+            sizes = [
+                size if dim.HasField("dim_value") and dim.dim_value == size else dim.dim_param or None
+                for size, dim in zip(array.shape, dims, strict=True)
+            ]
         return onnx.helper.make_tensor_type_proto(element, sizes)
 
     def make_inputs(
@@ -276,7 +283,7 @@ class OnnxGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
-        return _SCRIPT
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""

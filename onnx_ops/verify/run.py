@@ -161,7 +161,7 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Run the whole model with the defaults of its inputs, then with other values; also return notes on those kept."""
+    """Run the whole model with the defaults of its inputs, then with others; also return notes on defaults kept."""
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()

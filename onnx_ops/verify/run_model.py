@@ -163,11 +163,7 @@ def _runs_anything(dml: device.Device) -> bool:
 
 
 def _placement(
-    dml: device.Device,
-    model: bytes,
-    arrays: Mapping[str, Array],
-    names: Sequence[str],
-    files: Mapping[str, str],
+    dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str], files: Mapping[str, str]
 ) -> tuple[NodeRun, ...]:
     """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")

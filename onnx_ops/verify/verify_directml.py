@@ -42,6 +42,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
+        # The differences are those on DirectML, if it ran, and are the findings of `after`.
         lines = [] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:

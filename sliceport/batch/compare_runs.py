@@ -70,7 +70,7 @@ class RunComparison:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no model of both runs has a finding or failure that it had not before."""
+        """Whether no model of both runs has a new finding or failure."""
         return not self.new
 
     def count_common(self) -> int:

@@ -53,7 +53,7 @@ def to_model(case: Case) -> bytes:
 
 
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
-    """Return the declared sizes of each output: symbols if they are open, or the node is refused or disputed."""
+    """Return the declared sizes of each output; symbols for an open, refused or disputed case, and one with inputs."""
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * case.output_count
     shapes = [output.shape for output in case.outputs()]

@@ -28,8 +28,6 @@ COMMANDS = (
     "doctor", "completion",
 )  # fmt: skip
 """The commands in the order of the help: commands on one model, and modules of this package."""
-_JSON = re.compile(r"(^| )--(json|f(o\w*)?[ =]json)( |$)")
-"""A request for JSON, even on a command line that argparse rejects."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +74,8 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
             result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
     except SliceportError as error:
-        if _JSON.search(" ".join(words)):
+        # argparse returns no options for words that it rejects, so the format is read from the words.
+        if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise
 

@@ -103,8 +103,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
-        # The parts of two models are cut from the second one, unless the engine of the first one fails.
-        files[node_data_file] = diff_node_data(report, models[-1])
+        # The parts of two models are cut from the second one, unless the first one does not run.
+        files[node_data_file] = diff_node_data(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),

@@ -88,6 +88,9 @@ def diff(
     arrays = read_inputs(inputs)
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
+    if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):
+        options = spell("input_shapes, open_sizes, inputs or seeds", "--input-shapes, --input, --seed or --seeds")
+        raise UsageError(f"the inputs are those recorded in '{recorded}'; give no {options}.")
     shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
     kept_runs = None if resume is None else open_kept_runs(resume)
@@ -215,9 +218,10 @@ class _Comparison:
         # With two models, `on` runs the first one, which is right by definition.
         on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
-        for side, result in ((self.bad, run.actual), (self.good, run.expected)):
+        for side, result, number in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
             if isinstance(result, Failure):
-                return replace(report, failed=side.title, failures=(result,))
+                model = "model" if self.first is self.second else f"{number} model"
+                return replace(report, failed=side.title, failed_model=model, failures=(result,))
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
@@ -321,5 +325,6 @@ def _build_part(
         outputs = describe_missing(expected, actual)
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = case.compare(actual, expected, within(tolerance))
-    defects = tuple(case.graph.find_defects(model, bad.engine.name))
-    return Part(case, bad, good, model, actual, expected, outputs, cause, defects, counterpart)
+    defects = [*case.graph.find_defects(model, bad.engine.name)]
+    defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
+    return Part(case, bad, good, model, actual, expected, outputs, cause, tuple(dict.fromkeys(defects)), counterpart)

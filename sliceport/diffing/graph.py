@@ -44,7 +44,7 @@ class GraphNode:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names that the model has for it: those of its outputs and its own, or that in its function."""
+        """The names of its outputs and of the node in the model, or only its name in the function it is from."""
         return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class Graph(ModelToRun, Protocol):
         """Write a model with data for it into a folder.
 
         Returns:
-            Lines of Python that set `path`, `inputs` and `expected` from the files in the current folder.
+            Lines of Python that set `path`, and `inputs` and `expected` by name, from the files in the current folder.
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:

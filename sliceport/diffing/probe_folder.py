@@ -58,7 +58,7 @@ class Probe:
 
     @property
     def text(self) -> str:
-        """The sizes, as a sentence."""
+        """The round, its models and the sizes of the files, as a sentence."""
         sizes = ", ".join(f"{kind} {_format_bytes(count)}" for kind, count in self.byte_counts.items())
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"

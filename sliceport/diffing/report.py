@@ -105,7 +105,8 @@ class DiffReport:
         against: The engine that computes what is expected, or the source of recorded outputs.
         outputs: The comparison of each output; empty if an engine did not run the model.
         seed: The seed of the random inputs.
-        failed: The engine that did not run the model, or an empty string.
+        failed: The engine that did not run its model, or an empty string.
+        failed_model: The model that did not run: `model`, or of two models `first model` or `second model`.
         failures: The failure of the run, or of each output that differs.
         parts: The smallest part of the model behind each failure; a part behind several is there once.
         notes: Sentences about the search, such as why a failure has no part.
@@ -117,6 +118,7 @@ class DiffReport:
     outputs: tuple[OutputDiff, ...]
     seed: int
     failed: str = ""
+    failed_model: str = "model"
     failures: tuple[Failure, ...] = ()
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
@@ -162,6 +164,7 @@ class DiffReport:
             "seed": self.seed,
             "outputs": [output.to_json() for output in self.outputs],
             "failed": self.failed,
+            "failed_model": self.failed_model if self.failed else "",
             "failure": None if self.failure is None else self.failure.message,
             "part": None if self.part is None else self.part.to_json(),
             "parts": [part.to_json() for part in self.parts],

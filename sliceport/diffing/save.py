@@ -22,8 +22,7 @@ _FILES = tuple(
     for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
 )
 _COMPARING = """\
-for name, a, b in zip(names, got, expected):
-    a, b = np.asarray(a), np.asarray(b)
+for (name, b), a in zip(expected.items(), map(np.asarray, got)):
     same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     print(name, "equal" if same else f"differs: expected {b.ravel()[:8]}, got {a.ravel()[:8]}")
 """
@@ -63,7 +62,7 @@ def _write_part(part: Part, folder: Path) -> None:
         if isinstance(engine, WritesScript)
         else f"got = ...  # run {engine.name} on path with inputs\n"
     )
-    (folder / "run.py").write_text(f"{loading}names = {list(part.model.outputs)!r}\n{running}{_COMPARING}")
+    (folder / "run.py").write_text(f"{loading}{running}{_COMPARING}")
     (folder / _MARK).write_text(_draft_issue(part))
 
 

@@ -84,7 +84,7 @@ class Search:
             return False
         words = {word for pair in _WORDS.findall(self._failure.message) for word in pair}
         named = [i for i, node in enumerate(self._graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
-        return any(self._keep_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
+        return any(self._try_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
         """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
@@ -94,7 +94,7 @@ class Search:
         _bisect(len(self._path), lambda size: self._test(self._path[:size], self._inputs))
         return self.best is not None
 
-    def _keep_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
+    def _try_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it; return whether a case fails like the model.
 
         Only the outputs of the node itself are outputs of the cases.
@@ -120,10 +120,10 @@ class Search:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if not self._keep_neighbours(last, self.best.values) and len(numbers) < len(self.best.numbers):
+            if not self._try_neighbours(last, self.best.values) and len(numbers) < len(self.best.numbers):
                 self._test(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:
-            self._keep_neighbours(self.best.numbers[-1], self.best.values)
+            self._try_neighbours(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             start, count_before = 0, len(self.best.numbers)

@@ -166,7 +166,7 @@ def _choose_slice(
     """Return the operator that copies a region.
 
     Raises:
-        NotLoweredError: No operator takes the copy.
+        NotLoweredError: The region is beyond any buffer, or no operator takes the copy.
     """
     if _is_beyond_any_buffer(region):
         elements = prod(region.input_shape)

@@ -33,7 +33,8 @@ def diff_summary(report: DiffReport) -> str:
     statuses = [output.status for output in report.outputs]
     kinds = [status for status in ("equal", "close", "different") if status in statuses]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in kinds)
-    result = f"{report.failed} does not run the model" if report.failed else f"outputs: {counts or 'none'}"
+    failed = f"{report.failed} does not run the {report.failed_model}" if report.failed else ""
+    result = failed or f"outputs: {counts or 'none'}"
     return printable(f"{report.on} against {report.against}; {result}")
 
 

@@ -74,6 +74,7 @@ def check_node_data(result: Result, model: str) -> str:
                 yield Mark([finding["node"]], text, color)
             else:
                 holder, _, attribute = finding["scope"][0].rpartition(".")
+                # `attribute` is that of the outermost body, where a node of an inner body is not.
                 yield Mark([holder], text, color, attribute, [finding["node"]] * (len(finding["scope"]) == 1))
 
     return _node_data("sliceport check", model, marks())

@@ -277,7 +277,7 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and its descendants. On POSIX, all descendants of the outermost child are in its group."""
+        """End the process, and its descendants on Windows or if it is an outermost child, which leads their group."""
         if self._process.returncode is not None:
             return
         if sys.platform == "win32":

@@ -346,7 +346,7 @@ def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
                 move(aside / target.name, target)
     except OSError as error:
         if aside is None or not os.listdir(aside):
-            return
+            return  # no old file is lost, and the caller raises the first error
         raise UsageError(
             f"output '{pairs[-1][1]}' cannot be written, and what stood there cannot be put back "
             f"({error.strerror or error}): it is in '{aside}'."

@@ -55,7 +55,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of the most runs that do not overlap, in order; a tie goes to the set with the most elements.
+    """Return the keys of a largest set of disjoint runs, in order; of several, one with the most elements.
 
     Args:
         runs: Non-empty runs of step 1.

@@ -73,6 +73,16 @@ def test_vectors_of_openvino_agree(case: dict[str, Any]) -> None:
         assert kept == UNSOUND.get(case["name"], case["expected_symbols"])
 
 
+@pytest.mark.parametrize(
+    ("operator", "element"), [("add", "i16"), ("minimum", "u16"), ("floor_mod", "i64"), ("subtract", "u32")]
+)
+def test_wrong_bounds_of_openvino_are_not_used(operator: str, element: str) -> None:
+    size = opset8.convert(opset8.shape_of(parameter([[2, 5]])), element)
+    stop = getattr(opset8, operator)(size, constant([3], element))
+    node = ov_ext.Slice([parameter([[2, 5]]), constant([0], element), stop, constant([1], element)])
+    assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(0, 5)])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_inferred_intervals_are_exact(seed: int) -> None:
     """Exact bounds are the least and the greatest size of each output axis over all sizes of the data."""

@@ -95,6 +95,13 @@ def test_onnx_is_compared_with_onnxruntime_at_several_sizes(tmp_path: Path) -> N
     assert {difference.output for difference in verification.differences} == {"y", "z"}
 
 
+def test_difference_by_a_contested_reading_names_the_node(tmp_path: Path) -> None:
+    path = save(OPEN.replace("n,6", "3,6").replace("{1}", "{2147483647}", 1), tmp_path / "m.onnx", 13)
+    result = sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", verify=True)
+    assert not result.is_written
+    assert "1 Slice 'y': a contested reading: engines disagree about it: by Slice-13, " in result.text()
+
+
 def test_model_that_evaluate_cannot_run_is_compared_on_the_plugin(tmp_path: Path) -> None:
     data = parameter([1, 3, 8, 8])
     cut = make(

@@ -117,7 +117,8 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     return canonicalize(first, static_cast<int64_t>(count), step);
 }
 
-/// Merges two non-empty axes into one of `outer size * inner_size` elements, if the indices on it have one step.
+/// Merges the non-empty selections on two neighbouring axes into one on the flattened axis, or returns nothing if that
+/// one would have no constant step.
 inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
     const int64_t first = outer.start * inner_size + inner.start;
     if (outer.size == 1)

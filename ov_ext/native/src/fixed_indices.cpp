@@ -30,7 +30,7 @@ void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* na
     if (!m_fixed && !is_being_read)
         return;
     Indices indices;
-    size_t lists = 0;
+    size_t fixed_count = 0;
     for (size_t i = 0; i < count; ++i) {
         std::vector<int64_t> values;
         for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
@@ -38,11 +38,11 @@ void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* na
         visitor.on_attribute(names[i], values);
         for (const auto value : values)
             indices.of[i].push_back(value);
-        lists += values.empty() ? 0 : 1;
+        fixed_count += values.empty() ? 0 : 1;
     }
-    if (lists == 0 || !is_being_read)
+    if (fixed_count == 0 || !is_being_read)
         return;
-    indices.count = get_input_size() - 1 + lists;
+    indices.count = get_input_size() - 1 + fixed_count;
     m_fixed = std::make_shared<const Indices>(std::move(indices));
 }
 
@@ -64,7 +64,7 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
         const auto& input = inputs[input_of(i)];
         if (const auto constant = ov::as_type<const ov::op::v0::Constant>(input.get_node()))
             indices->of[i] = to_index_list(constant->get_tensor_view());
-        if (indices->of[i].empty())
+        if (indices->of[i].empty())  // `m_fixed` cannot hold an empty list, so an empty constant stays an input.
             remaining_inputs.push_back(input);
     }
     if (remaining_inputs.size() == inputs.size())

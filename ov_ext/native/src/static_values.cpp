@@ -1,9 +1,13 @@
 #include "static_values.hpp"
 
+#include <unordered_set>
+
 #include "openvino/op/constant.hpp"
-#include "openvino/op/convert.hpp"
+#include "openvino/op/floor_mod.hpp"
 #include "openvino/op/parameter.hpp"
+#include "openvino/op/shape_of.hpp"
 #include "openvino/op/strided_slice.hpp"
+#include "openvino/op/subtract.hpp"
 
 namespace sliceport {
 namespace {
@@ -27,6 +31,17 @@ Integers convert_elements(const void* data, size_t count) {
     return values;
 }
 
+/// Reads the elements of a tensor of one of these types.
+template <ov::element::Type_t... types>
+Integers convert_tensor(const ov::Tensor& tensor) {
+    Integers values;
+    const auto read = [&](auto zero) {
+        values = convert_elements<decltype(zero)>(tensor.data(), tensor.get_size());
+    };
+    ((tensor.get_element_type() == types ? read(ov::fundamental_type_for<types>{}) : void()), ...);
+    return values;
+}
+
 /// Reads elements of 4 bits. The first of the two elements in a byte is in the lowest bits.
 Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
@@ -38,19 +53,31 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
+/// Returns whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes.
+bool has_right_bounds(const ov::Node* node, std::unordered_set<const ov::Node*>& visited) {
+    using namespace ov::op;
+    const auto element = node->get_output_element_type(0);
+    // Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their inputs,
+    // but FloorMod is not monotonic, and a difference may wrap around.
+    if (element == ov::element::i16 || element == ov::element::u16 || ov::is_type<v1::FloorMod>(node) ||
+        (ov::is_type<v1::Subtract>(node) && !element.is_signed()))
+        return false;
+    const bool ends = ov::is_type_any_of<v0::ShapeOf, v3::ShapeOf>(node) || !visited.insert(node).second;
+    const auto inputs = ends ? ov::OutputVector() : node->input_values();
+    return std::all_of(inputs.begin(), inputs.end(), [&](const ov::Output<ov::Node>& input) {
+        return has_right_bounds(input.get_node(), visited);
+    });
+}
+
 /// Makes OpenVINO evaluate the bounds of a value and store them in its tensor. OpenVINO's headers declare no function
 /// for this, but building a StridedSlice on the value does it. The node is dropped.
-void make_openvino_evaluate_bounds(const ov::Output<ov::Node>& source) {
+void store_bounds(const ov::Output<ov::Node>& source) {
     using namespace ov::op;
     const auto count = static_cast<size_t>(source.get_partial_shape()[0].get_length());
-    const auto element = source.get_element_type();
-    const auto index = element == ov::element::i32 || element == ov::element::i64
-                           ? source
-                           : std::make_shared<v0::Convert>(source, ov::element::i64)->output(0);
     const auto data = std::make_shared<v0::Parameter>(ov::element::f32, ov::Shape(count, 1));
-    const auto ones = v0::Constant::create(index.get_element_type(), ov::Shape{count}, {1});
+    const auto ones = v0::Constant::create(source.get_element_type(), ov::Shape{count}, {1});
     const std::vector<int64_t> mask{0};
-    std::make_shared<v1::StridedSlice>(data, index, index, ones, mask, mask);
+    std::make_shared<v1::StridedSlice>(data, source, source, ones, mask, mask);
 }
 
 }  // namespace
@@ -64,32 +91,13 @@ bool is_integral(const ov::element::Type& element) {
 Integers to_index_list(const ov::Tensor& tensor) {
     if (!tensor)
         return {};  // A constant without elements has a tensor without memory.
-    const auto data = tensor.data();
-    const auto count = tensor.get_size();
-    switch (tensor.get_element_type()) {
-    case ov::element::i4:
-        return unpack_4_bits(data, count, true);
-    case ov::element::u4:
-        return unpack_4_bits(data, count, false);
-    case ov::element::i8:
-        return convert_elements<int8_t>(data, count);
-    case ov::element::i16:
-        return convert_elements<int16_t>(data, count);
-    case ov::element::i32:
-        return convert_elements<int32_t>(data, count);
-    case ov::element::i64:
-        return convert_elements<int64_t>(data, count);
-    case ov::element::u8:
-        return convert_elements<uint8_t>(data, count);
-    case ov::element::u16:
-        return convert_elements<uint16_t>(data, count);
-    case ov::element::u32:
-        return convert_elements<uint32_t>(data, count);
-    case ov::element::u64:
-        return convert_elements<uint64_t>(data, count);
-    default:
-        throw InvalidSlice("indices must be integers, got " + tensor.get_element_type().get_type_name());
-    }
+    using namespace ov::element;
+    const auto element = tensor.get_element_type();
+    if (!is_integral(element))
+        throw InvalidSlice("indices must be integers, got " + element.get_type_name());
+    if (element == i4 || element == u4)
+        return unpack_4_bits(tensor.data(), tensor.get_size(), element == i4);
+    return convert_tensor<i8, i16, i32, i64, u8, u16, u32, u64>(tensor);
 }
 
 std::optional<int64_t> list_length(const ov::PartialShape& shape) {
@@ -124,13 +132,16 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
 std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output<ov::Node>& source) {
     const auto length = list_length(source.get_partial_shape());
     const auto element = source.get_element_type();
+    // OpenVINO evaluates hardly any operator on elements of 4 bits.
     if (!length || *length == 0 || *length > max_elements || !is_integral(element) || element.bitwidth() < 8)
         return std::nullopt;
-    make_openvino_evaluate_bounds(source);
+    store_bounds(source);
     const auto& tensor = source.get_tensor();
     const auto &lower = tensor.get_lower_value(), &upper = tensor.get_upper_value();
     const ov::Shape shape{static_cast<size_t>(*length)};
-    if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape)
+    std::unordered_set<const ov::Node*> visited;
+    if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape ||
+        !has_right_bounds(source.get_node(), visited))
         return std::nullopt;
     return std::make_pair(lower, upper);
 }

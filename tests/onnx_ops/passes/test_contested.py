@@ -28,12 +28,7 @@ from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.rewrite import Rewriting
 from sliceport.cli.main import main
 from sliceport.defects.defect import Defect
-from sliceport.defects.onnxruntime import (
-    BACKWARD_TO_THE_GREATEST,
-    BELOW_THE_AXIS,
-    DROPPED_STEPS,
-    EMPTY_LAST_PART,
-)
+from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
 from sliceport.hardening import Hardening
 
 INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1

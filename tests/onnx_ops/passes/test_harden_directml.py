@@ -17,10 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import (
-    HARDEN_DIRECTML,
-    ReshapeForDirectMLPass,
-)
+from onnx_ops.passes import HARDEN_DIRECTML, ReshapeForDirectMLPass
 from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main

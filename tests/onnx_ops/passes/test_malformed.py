@@ -24,10 +24,7 @@ from sliceport.errors import ModelError
 def test_ends_of_ranges_are_not_counted_one_by_one() -> None:
     """A Slice of a Concat of axes as long as they get, which takes for ever where indices are walked through."""
     size = 2**40
-    nodes = [
-        helper.make_node("Concat", ["x", "y"], ["c"], axis=0),
-        helper.make_node("Slice", ["c", "s", "e"], ["z"]),
-    ]
+    nodes = [helper.make_node("Concat", ["x", "y"], ["c"], axis=0), helper.make_node("Slice", ["c", "s", "e"], ["z"])]
     values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [size]) for name in ("x", "y")]
     bounds = [numpy_helper.from_array(np.array([b]), n) for n, b in (("s", size + 1), ("e", 2 * size))]
     graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="z")], bounds)

@@ -26,3 +26,16 @@ def test_text_that_is_not_utf8_is_written_as_it_was() -> None:
     tensor = to_tensor("x", np.array(["a\udcff"], object))
     assert isinstance(tensor, onnx.TensorProto)
     assert list(tensor.string_data) == [b"a\xff"]
+
+
+def test_whole_model_has_each_output_once() -> None:
+    proto = parse("(float[3] x) => (float[3] a, float[3] a, float[3] b) { a = Neg(x) b = Abs(x) }", 17)
+    written = onnx.ModelProto.FromString(OnnxGraph(proto).whole().data)
+    assert [value.name for value in written.graph.output] == ["a", "b"]
+
+
+def test_open_size_of_an_empty_input_stays_open() -> None:
+    proto = parse("(float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }", 17)
+    cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.zeros((0, 3), np.float32)}, {})
+    dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", 3]

@@ -356,8 +356,7 @@ class ClientPayloadError(Exception):
 @pytest.mark.usefixtures("no_delays")
 class TestRetries:
     @pytest.mark.parametrize(
-        "error",
-        [ConnectionResetError(104, "reset"), TimeoutError("late"), OSError(5, "I/O"), ClientPayloadError()],
+        "error", [ConnectionResetError(104, "reset"), TimeoutError("late"), OSError(5, "I/O"), ClientPayloadError()]
     )
     def test_what_passes_is_tried_again(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         calls: list[str] = []

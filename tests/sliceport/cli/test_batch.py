@@ -40,8 +40,7 @@ def sliceport(folder: Path, *words: object) -> subprocess.Popen[str]:
 
 class TestRuns:
     @pytest.mark.parametrize(
-        ("names", "code"),
-        [(["rule_glu"], 0), (["rule_glu", "rule_strings"], 1), (["rule_strings", "none"], 2)],
+        ("names", "code"), [(["rule_glu"], 0), (["rule_glu", "rule_strings"], 1), (["rule_strings", "none"], 2)]
     )
     def test_exit_codes(
         self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path, names: list[str], code: int

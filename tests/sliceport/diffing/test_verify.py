@@ -69,12 +69,7 @@ class FailingSide(Side):
 
 @pytest.mark.parametrize(
     ("kind", "at_size", "is_excused"),
-    [
-        ("error", True, True),
-        ("error", False, False),
-        ("crash", True, False),
-        ("crash", False, False),
-    ],
+    [("error", True, True), ("error", False, False), ("crash", True, False), ("crash", False, False)],
 )
 def test_only_a_refusal_of_other_sizes_by_an_optimizer_is_excused(kind: Kind, at_size: bool, is_excused: bool) -> None:
     reference, optimized = FailingSide(Engine(), {}), FailingSide(Engine(kind, at_size), {})

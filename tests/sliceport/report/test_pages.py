@@ -219,5 +219,12 @@ def test_commands_write_pages_and_node_data(
     assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite"]) == 0
     assert "onnxruntime-cpu:level=none" in Path("page.html").read_text("utf-8")
     assert json.loads(Path("nodes.json").read_text("utf-8"))["results"] == {}
+    for name, index in (("bad", "i"), ("good", "zero")):
+        nodes = f"[{name}] y = Gather (x, {index})  z = Neg (y)"
+        save(f"(float[3] x, int64 i) => (z) <int64 zero = {{0}}> {{ {nodes} }}", tmp_path / f"{name}.onnx")
+    np.save("i.npy", np.int64(9))
+    assert main(["diff", "bad.onnx", "good.onnx", "--input", "i=i.npy", *outputs, "--overwrite"]) == 1
+    assert "does not run the first model" in capsys.readouterr().out
+    assert list(json.loads(Path("nodes.json").read_text("utf-8"))["results"]) == ["bad"]
     assert main(["check", "gate.onnx", "gate.onnx", "--model-explorer", "other.json"]) == 2
     assert "--model-explorer takes one model, got 2." in capsys.readouterr().err
