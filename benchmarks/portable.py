@@ -8,9 +8,10 @@ Each engine runs in a Python of its own, which has it installed:
 `slicing_cases.json` has 407 models of one node, and their outputs by the standard, as indices of elements. With
 --models each export in models/ and each model in the folders of the arguments runs instead, on the sizes of
 models/models.json or on chosen ones, which become those of the file; the outputs are compared with those of
-onnxruntime. The verdicts are
+onnxruntime. With --graphs, the graphs of `tests/data/exporter_graphs.toml` run in operator sets 13 and 18, their open
+axes with 5 elements. The verdicts are
 
-    equal    every output is right: bit for bit in the cases, within 1e-3 of the largest value in models
+    equal    every output is right: bit for bit in the cases, within 1e-3 of the largest value in models and graphs
     wrong    an output is not
     refused  the engine raises an error
     crash    the process ends, or takes longer than --timeout seconds
@@ -19,9 +20,11 @@ onnxruntime. The verdicts are
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -32,6 +35,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx.tools.update_model_dims import update_inputs_outputs_dims
 
 import sliceport
@@ -108,6 +112,18 @@ def read_models(folders: list[Path]) -> Iterator[Case]:
             continue
         if len(arrays) == len(outputs):
             yield Case(path.name, model, inputs, arrays, 1e-3)
+
+
+def read_graphs() -> Iterator[Case]:
+    """Yield the graphs that exporters write."""
+    sys.path.append(str(HERE.parent / "tests"))
+    from exporter_graphs import GRAPHS, build, make_inputs
+
+    for name, opset in itertools.product(GRAPHS, (13, 18)):
+        model = build(name, opset)
+        inputs = make_inputs(model, 5)
+        outputs = list(ort.InferenceSession(model.SerializeToString()).run(None, inputs))
+        yield Case(f"{name} {opset}", with_sizes(model, inputs), inputs, outputs, 1e-3)
 
 
 def with_sizes(model: onnx.ModelProto, inputs: dict[str, Array]) -> onnx.ModelProto:
@@ -196,11 +212,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engines", nargs="+", metavar="ENGINE=PYTHON")
     parser.add_argument("--models", nargs="*", type=Path, metavar="FOLDER", help="run models/ and those of FOLDER")
+    parser.add_argument("--graphs", action="store_true", help="run the graphs that exporters write")
     parser.add_argument("--only", default="", help="only cases that have this in their names")
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; default 60")
     parser.add_argument("--targets-only", action="store_true", help="leave out the run as written")
     options = parser.parse_args()
     read = read_cases() if options.models is None else read_models(options.models)
+    read = read_graphs() if options.graphs else read
     cases = [case for case in read if options.only in case.name]
     print(
         f"{len(cases)} cases\n{'engine':14}{'form':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS), flush=True

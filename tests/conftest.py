@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fork_server
 import pytest
+import sandbox_child
 from hypothesis import HealthCheck, settings
 from processes import SMALL_HEAPS
 
@@ -16,6 +18,7 @@ from sliceport.directml import device
 from sliceport.directml.device import install, validator
 from sliceport.engines import directml as shared
 from sliceport.engines import directml_validate
+from sliceport.sandbox import child_process
 
 # No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
 # `--hypothesis-profile=new` tries new ones, and the fuzzers do.
@@ -149,6 +152,15 @@ def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from onnx_ops.infer import inference
 
     monkeypatch.setattr(inference, "_propagate", propagate)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_are_forked() -> Iterator[None]:
+    """Fork the sandbox's children from a server; a new interpreter takes 0.6 s to import what most of them need."""
+    with pytest.MonkeyPatch.context() as patch:
+        if fork_server.IS_SUPPORTED:
+            patch.setattr(child_process, "_start", sandbox_child.fork)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

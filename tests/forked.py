@@ -1,12 +1,13 @@
-"""Python in a process of its own, forked from a server that has imported what takes long and is not ours.
+"""Python in a process of its own, forked from a server that has imported what takes long.
 
-What runs there imports our packages anew, as `python -m` and `python -c` do in a folder. Not for tests of how an
-interpreter starts: its streams, its environment, what it loads.
+What runs there imports modules as `python -m` and `python -c` do in a folder, but has those of the server already. Not
+for tests of how an interpreter starts: its streams, its environment, what it loads.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import multiprocessing
 import os
 import runpy
@@ -14,13 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import traceback
 import types
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from fork_server import IS_SUPPORTED, Child, ForkServer
 
 POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
 NO_PROFILE = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # every 10 ms of what its threads do
@@ -29,9 +30,33 @@ if sys.platform == "win32":
     CONTEXT = multiprocessing.get_context("spawn")
 else:
     CONTEXT = multiprocessing.get_context("forkserver")
-    CONTEXT.set_forkserver_preload(
-        ["numpy", "onnx", "onnx_ir", "onnxruntime", "distributed", "openvino_forms_child", "openvino_child"]
-    )
+    CONTEXT.set_forkserver_preload(["openvino_forms_child", "openvino_child"])
+PRELOADED = [
+    *(
+        "numpy",
+        "numpy.random",
+        "numpy.testing",
+        "onnx",
+        "onnx_ir",
+        "onnx_ir.passes.common",
+        "onnxruntime",
+        "distributed",
+    ),
+]
+_started: list[Child | subprocess.Popen[bytes]] = []
+
+
+@functools.cache
+def server() -> ForkServer:
+    """Return the server of this process, and start it at the first call."""
+    return ForkServer(PRELOADED, POISON | NO_PROFILE)
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in _started:
+        if process.poll() is None:
+            process.kill()
 
 
 @contextmanager
@@ -104,19 +129,23 @@ class Forked:
         aside = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, aside)
         self._streams = [Path(aside) / name if log is None else log for name in ("stdout", "stderr")]
-        for stream in self._streams:
-            stream.touch()
-        given = (list(words), Path(folder or Path.cwd()), dict(environment or os.environ), self._streams)
-        self._process = CONTEXT.Process(target=_interpret, args=given, daemon=True)
-        with server_environment():
-            self._process.start()
-        assert self._process.pid is not None
+        self._process: Child | subprocess.Popen[bytes]
+        with ExitStack() as stack:
+            files = [stack.enter_context(stream.open("ab")) for stream in self._streams]
+            if IS_SUPPORTED:
+                given = (list(words), str(folder or Path.cwd()), dict(environment or os.environ))
+                self._process = server().fork(Child, _interpret, *given, descriptors=[file.fileno() for file in files])
+            else:
+                self._process = subprocess.Popen(
+                    self._command, stdout=files[0], stderr=files[1], cwd=folder, env=environment
+                )
         self.pid = self._process.pid
+        _started.append(self._process)
 
     @property
     def returncode(self) -> int | None:
         """The exit code; None while the process runs."""
-        return self._process.exitcode
+        return self._process.poll()
 
     def poll(self) -> int | None:
         """Return the exit code; None while the process runs."""
@@ -134,12 +163,7 @@ class Forked:
         Raises:
             subprocess.TimeoutExpired: The process took longer.
         """
-        self._process.join(timeout)
-        code = self.returncode
-        if code is None:
-            assert timeout is not None
-            raise subprocess.TimeoutExpired(self._command, timeout)
-        return code
+        return self._process.wait(timeout)
 
     def said(self) -> tuple[str, str]:
         """Return the text on stdout and stderr so far."""
@@ -147,42 +171,39 @@ class Forked:
         return stdout, stderr
 
 
-def _interpret(words: list[str], folder: Path, environment: Mapping[str, str], streams: list[Path]) -> None:
-    for descriptor, stream in zip((1, 2), streams, strict=True):
-        with stream.open("ab") as file:
-            os.dup2(file.fileno(), descriptor)
+def _interpret(descriptors: list[int], words: list[str], folder: str, environment: Mapping[str, str]) -> int:
+    for number, descriptor in zip((1, 2), descriptors, strict=True):
+        os.dup2(descriptor, number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - until the end of the process
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
-        del sys.modules[name]
-    paths = [str(folder), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    paths = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
-    code = _run(words)
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    os._exit(code)
+    _forget_shadowed(paths)
+    return _run(words)
+
+
+def _forget_shadowed(folders: Sequence[str]) -> None:
+    """Forget the packages of ours that the server has imported if the first of these that is in a folder is another."""
+    for package in OURS:
+        loaded = sys.modules.get(package)
+        found = next(
+            (path for folder in folders for path in Path(folder).glob(f"{package}*") if path.stem == package), None
+        )
+        if loaded is not None and found is not None and not found.samefile(Path(str(loaded.__file__)).parent):
+            for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+                del sys.modules[name]
 
 
 def _run(words: list[str]) -> int:
-    """Run a module or code as `__main__`; returns the exit code of the interpreter."""
+    """Run a module or code as `__main__`."""
     option, what, *more = words
     sys.argv = [option, *more]
-    try:
-        if option == "-m":
-            runpy.run_module(what, run_name="__main__", alter_sys=True)
-        else:
-            main = sys.modules["__main__"] = types.ModuleType("__main__")
-            exec(compile(what, "<string>", "exec"), main.__dict__)
-    except SystemExit as error:
-        if error.code is None or isinstance(error.code, int):
-            return error.code or 0
-        sys.stderr.write(f"{error.code}\n")
-        return 1
-    except BaseException:
-        traceback.print_exc()
-        return 1
+    if option == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(what, "<string>", "exec"), main.__dict__)
     return 0

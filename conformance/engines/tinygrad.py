@@ -1,4 +1,4 @@
-"""tinygrad, on its device that computes in Python, which needs no compiler."""
+"""tinygrad, on its device that computes in Python, which needs no compiler, unless `DEV` names another device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REQUIREMENTS = ["tinygrad==0.14.0", "numpy==2.4.6"]
 
 def open_engine() -> Run:
     """Load the engine."""
-    os.environ["DEV"] = "PYTHON"
+    os.environ.setdefault("DEV", "PYTHON")
     import ml_dtypes
     from tinygrad import dtypes
     from tinygrad.nn.onnx import OnnxRunner

@@ -74,7 +74,8 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     for axis, entry in spec.by_axis(len(dims)).items():
         dim = dims[axis]
         if not entry.is_whole(None):
-            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
+            open_size = 0 if entry.is_empty_for_every_size() else None
+            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else open_size
     output = Facts(data.element, tuple(dims))
     if data.sizes is not None:
         _copy_selected_elements(data, [output], [spec.resolve(data.sizes)])

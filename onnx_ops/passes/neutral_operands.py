@@ -38,6 +38,8 @@ _QUIETING = _ARITHMETIC - _COPYING - {"Max", "Min", "Clip"}
 _PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
 _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
 """Operators that return the same bits for 0 and -0."""
+_BIASED = ("LayerNormalization", "Conv", "ConvTranspose")
+"""Operators that add their third input, a bias. A sum with an operand that is not -0 is the same for 0 and -0."""
 
 
 class RemoveNeutralOperandsPass(SlicingPass):
@@ -112,7 +114,7 @@ def _hides_sign(node: ir.Node) -> bool:
     """Return whether a node returns the same bits for 0 and -0 in any of its inputs that is not constant."""
     if is_standard(node, "Add"):
         return any(map(_is_without_negative_zero, node.inputs))
-    if is_standard(node, "LayerNormalization"):
+    if is_standard(node, *_BIASED):
         return len(node.inputs) > 2 and _is_without_negative_zero(node.inputs[2])
     return is_standard(node, *_HIDING)
 

@@ -259,8 +259,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
     {0: AxisSlice(start=0, end=0, step=1), 1: AxisSlice(start=0, end=3, step=1)}
     """
     known_sizes = {axis: size for axis in sorted(entries) if sizes is not None and (size := sizes[axis]) is not None}
-    normal = {axis: entries[axis] for axis in sorted(entries)}
-    normal |= {axis: entries[axis].within(size) for axis, size in known_sizes.items()}
+    normal = {axis: entries[axis].within(known_sizes.get(axis)) for axis in sorted(entries)}
     counts = {axis: len(resolve_axis(*normal[axis], size)) for axis, size in known_sizes.items()}
     if NOTHING_OF_AN_AXIS in normal.values() or 0 in (sizes or ()):
         # Nothing is selected, so that only the counts matter.

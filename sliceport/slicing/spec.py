@@ -50,17 +50,19 @@ class AxisSlice(NamedTuple):
         # A stop of -1 before the first element cannot be written as such: an end of -1 means the last element.
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
-    def within(self, size: int) -> AxisSlice:
+    def within(self, size: int | None) -> AxisSlice:
         """Return the equal slice whose bounds lie on an axis of `size`, or directly before or behind it.
 
         One index has step 1, and nothing is `0:0`. Only a backward slice down to index 0 has a negative bound, because
-        -1 is the last index.
+        -1 is the last index. For an unknown size (None), only what is empty for every size changes.
 
         >>> AxisSlice(-1, INT64_MIN, -2).within(5)
         AxisSlice(start=4, end=-6, step=-2)
         >>> AxisSlice(1, 2, INT64_MAX).within(5)
         AxisSlice(start=1, end=2, step=1)
         """
+        if size is None:
+            return AxisSlice(0, 0, 1) if self.is_empty_for_every_size() else self
         start, end, step = AxisSlice.of(resolve_axis(*self, size))
         return AxisSlice(start, max(end, -size - 1), step)
 
@@ -85,6 +87,11 @@ class AxisSlice(NamedTuple):
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
+
+    def is_empty_for_every_size(self) -> bool:
+        """Return whether a forward slice selects nothing from an axis of any size."""
+        is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
+        return self.step > 0 and (self.end == 0 or is_crossed)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.

@@ -8,15 +8,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
 import sandbox_calls
+import sandbox_child
 from processes import assert_gone, ticks
 
 from sliceport.sandbox import child, child_process, supervisor
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _children_are_interpreters() -> Iterator[None]:
+    """Start the children as users' processes do."""
+    supervisor.end_idle()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child_process, "_start", sandbox_child.start_interpreter)
+        yield
+    supervisor.end_idle()
 
 
 def test_a_call_returns_or_raises() -> None:

@@ -263,6 +263,19 @@ def test_empty_operands_of_a_concat_go() -> None:
     assert sorted(change.replacement for change in result.changes.changes) == ["Concat", "Identity", "nothing"]
 
 
+@pytest.mark.parametrize(("start", "end", "is_empty"), [(1, 1, True), (-1, 0, True), (-2, -3, True), (2, -1, False)])
+def test_operands_that_are_empty_for_every_size_go(start: int, end: int, *, is_empty: bool) -> None:
+    numbers = f"int64[1] s = {{{start}}}, int64[1] e = {{{end}}}, int64[1] a = {{0}}, int64[3] i = {{1, 0, 1}}"
+    nodes = "r = Transpose(x)  v = Gather<axis = 1>(r, i)  z = Slice(v, s, e, a)  y = Concat<axis = 0>(z, v, z)"
+    proto = parse(f"(float[n, m] x) => (float[a, b] y, float[c, d] z) <{numbers}> {{ {nodes} }}")
+    written, _ = harden(proto)
+    assert operators(written) == ["Transpose", "Gather", "Slice", "Identity" if is_empty else "Concat"]
+    for size in (0, 1, 2, 5):
+        x = np.arange(2 * size, dtype=np.float32).reshape(2, size)
+        for before, after in zip(compute(proto, x=x), compute(written, x=x), strict=True):
+            assert (before.shape, before.tobytes()) == (after.shape, after.tobytes())
+
+
 def test_computed_bounds_become_constants() -> None:
     graph = "(float[6] x) => (float[n] y) { s = Shape(x)  two = Constant<value_ints = [2]>()  h = Div(s, two) "
     written, result = harden(parse(graph + "y = Slice(x, h, s) }"))

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from amounts import some
 from onnx_node_cases import all_node_tests
 from sessions import run_unoptimized
 
@@ -27,7 +28,7 @@ def same(first: Any, second: Any) -> bool:
 def test_all_operators(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     rewritten = compared = 0
-    for case in all_node_tests():
+    for case in some(all_node_tests()):
         assert case.model is not None
         try:
             model = from_proto(case.model)
@@ -48,5 +49,5 @@ def test_all_operators(caplog: pytest.LogCaptureFixture) -> None:
                 got = run_unoptimized(after, *arrays)
                 assert got is not None, case.name
                 assert all(map(same, expected, got)), case.name
-    assert rewritten > 100
-    assert compared > 100
+    assert rewritten > 40
+    assert compared > 40

@@ -17,6 +17,7 @@ from typing import Any
 import deadly_format
 import numpy as np
 import pytest
+import sandbox_child
 from platforms import POSIX, ended_by
 
 from sliceport.batch import process as process_module
@@ -26,7 +27,7 @@ from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.formats import formats
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import child_process, supervisor
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -198,6 +199,7 @@ def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(
 
 def test_run_ends_if_no_process_can_be_started(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.end_idle()
+    monkeypatch.setattr(child_process, "_start", sandbox_child.start_interpreter)
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(there is no Python to run\)\.$"):
         do(job, GLU)

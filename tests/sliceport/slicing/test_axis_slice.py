@@ -56,6 +56,14 @@ def test_any_two_slices_compose(data: st.DataObject, size: int) -> None:
     assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
 
 
+def test_forward_slices_that_are_empty_for_every_size_are_known() -> None:
+    for entry in SLICES:
+        is_empty = not any(kept(entry, list(range(size))) for size in range(12))
+        assert is_empty or not entry.is_empty_for_every_size(), entry
+        if entry.step > 0 and abs(entry.start) <= 5 and abs(entry.end) <= 5:
+            assert entry.is_empty_for_every_size() == is_empty, entry
+
+
 def test_whole_slices_select_every_element() -> None:
     for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
         whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
