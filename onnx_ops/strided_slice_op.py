@@ -91,7 +91,7 @@ def embed_function(model: ir.Model) -> bool:
 
 
 def _add_unit_strides(node: ir.Node) -> None:
-    """Add an explicit `strides` input of ones, as long as `begin`."""
+    """Add an explicit `strides` input of ones, as long as `begin` and of its type."""
     begin = node.inputs[1]
     begin_tensor = None if begin is None else constant(begin)
     if begin_tensor is not None:
@@ -99,7 +99,7 @@ def _add_unit_strides(node: ir.Node) -> None:
     else:
         shape = ir.node("Shape", [begin])
         shape.outputs[0].name = f"{node.outputs[0].name}.count"
-        one = ir.tensor([1], dtype=ir.DataType.INT64)
+        one = ir.tensor([1], dtype=(None if begin is None else begin.dtype) or ir.DataType.INT64)
         new_nodes = [shape, ir.node("ConstantOfShape", [shape.outputs[0]], {"value": one})]
     new_nodes[-1].outputs[0].name = f"{node.outputs[0].name}.strides"
     assert node.graph is not None

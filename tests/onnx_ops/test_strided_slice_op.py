@@ -210,9 +210,11 @@ def test_the_checker_accepts_a_registered_operator(registered: None) -> None:
 
 def test_int32_indices_and_left_out_strides_run() -> None:
     spec = StridedSliceSpec((1, -3), (3, 9), None, masks=Masks(shrink_axis=(1,)))
-    proto = model(spec, [4, 5], index=np.int32, run_time=True)
+    proto = embedded(model(spec, [4, 5], index=np.int32, run_time=True))
     feeds = {"x": data((4, 5)), "begin": np.array([1, -3], np.int32), "end": np.array([3, 9], np.int32)}
-    assert np.array_equal(run(embedded(proto), feeds), data((4, 5))[1, -3:])
+    assert np.array_equal(run(proto, feeds), data((4, 5))[1, -3:])
+    strides = [value for value in onnx.shape_inference.infer_shapes(proto).graph.value_info if "strides" in value.name]
+    assert [value.type.tensor_type.elem_type for value in strides] == [TensorProto.INT32]
 
 
 def test_the_function_needs_opset_14() -> None:
