@@ -111,10 +111,11 @@ class Run:
         yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
-        """Return what the run lacks, such as `13 of 120 models`, or an empty string if it is complete."""
+        """Describe an unfinished run, as in `13 of 120 models, without shard 2/3`; return "" for a complete one."""
         parts = [f"{len(self):,} of {len(self) + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
-            parts.append(f"without shard{'s' * (len(missing) > 1)} {', '.join(missing[:MAX_LISTED])}")
+            more = ", ..." * (len(missing) > MAX_LISTED)
+            parts.append(f"without shard{'s' * (len(missing) > 1)} {', '.join(missing[:MAX_LISTED])}{more}")
         return ", ".join(parts)
 
     def _missing_shards(self) -> list[str]:
@@ -216,7 +217,7 @@ def join(runs: Sequence[Run]) -> Run:
 
 
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
-    """Yield the header and the other lines of each journal, the latest run first, or the journal `first`.
+    """Yield the header and the other lines of each journal: `first`, if given, and then from the latest on.
 
     Journals of another schema version are skipped.
     """

@@ -293,8 +293,8 @@ def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp
     assert finished.run.describe_gap() == "without shard 1/2"
     run_batch(vary(batch, shard=(1, 2)))
     run = read_run(Folder(batch.job.root))
-    assert len(run.entries) == 5
-    assert run.describe_gap() == ""
+    assert (len(run.entries), run.describe_gap()) == (5, "")
+    assert replace(run, headers=({**run.header, "shard": "1/30"},)).describe_gap().endswith(" 20/30, 21/30, ...")
 
 
 def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:
