@@ -112,7 +112,7 @@ class SlicingOp(ov.Op):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return bounds of each output size, and the input axis that always has this size; None if the rank is open.
+        """Return the bounds of each output size with the input axis that always has it, if any; None for an open rank.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator.

@@ -78,7 +78,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbolic dimension, which may be an expression in others; a name if it stays open."""
+    """Return the size of a symbol or an expression; an expression if the size stays open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():

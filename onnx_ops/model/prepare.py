@@ -44,8 +44,8 @@ def inline_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Let onnx-ir's inliner find unique names in linear time inside the context.
 
-    The inliner itself tries all numbers from 2 on for each name, and compares all functions to abbreviate names that
-    nothing shows. It does not know the names in a body yet when it names the values of calls ahead of the body.
+    The inliner itself tries all numbers from 2 on for each name, and compares every two functions to abbreviate their
+    names, which nothing shows. It names the values of a call before it reads the names in the bodies that follow.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}

@@ -72,7 +72,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
-        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
+        DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     if opset >= SLICE_INPUTS_OPSET:
         _check_inputs(node, 3, 5, opset)
@@ -92,7 +92,7 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
-        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
+        DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
     begin, end, strides = _read_input(node, 1, "begin"), _read_input(node, 2, "end"), _read_input(node, 3, "strides")
@@ -110,7 +110,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     Raises:
         InvalidSlice: The data are a scalar, the number of inputs is wrong, a parameter is not valid, or the parts are
             given twice or not at all (opset 18), or do not match the outputs.
-        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
+        DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
     _check_inputs(node, 1, 2 if takes_input else 1, opset)

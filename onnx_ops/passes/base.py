@@ -171,7 +171,7 @@ class SlicingPass(ir.passes.InPlacePass):
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
-        """Replace nodes by others; the new values get the names, types, shapes and annotations of the old ones.
+        """Replace nodes, and remove what only they read. New values take over names, types, shapes and annotations.
 
         Args:
             old: The nodes to remove.

@@ -256,7 +256,7 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
 
 
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
-    """Return whether every engine computes the same result of a node from constants and shapes.
+    """Return whether every engine computes a node, and all that it is computed from, alike.
 
     Args:
         node: The node.

@@ -37,7 +37,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
     Args:
         node: The Slice.
         opset: Version of its operator set.
-        shape: The known sizes of its data. If the rank is known, negative axes become non-negative.
+        shape: The known sizes of its data; None if the rank is unknown, for which negative axes are refused.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.

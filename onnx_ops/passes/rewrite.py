@@ -189,7 +189,7 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 
 
 def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
-    """Return the nodes that engines read differently, which inference has marked."""
+    """Return the slicing nodes that engines read differently, which inference has marked."""
     return tuple(
         Skipped(node_name(node), node.op_type, node.meta[CONTESTED].reason)
         for node, _ in analysis.nodes_of(*SLICING)

@@ -122,8 +122,8 @@ def _optimize_in_turn(
             _fold(candidate)
         candidate_report = run_passes(candidate, passes)
         # An optimizer inlines functions, which may copy their slicing nodes.
-        has_no_more_slices = bool(model.functions) or candidate_report.after <= report.after
-        if count_nodes(candidate) < count_before and has_no_more_slices:
+        has_new_slices = not model.functions and candidate_report.after > report.after
+        if count_nodes(candidate) < count_before and not has_new_slices:
             model, report, tries_without_gain = candidate, _join(report, candidate_report), 0
     return model, report, left_out
 

@@ -78,7 +78,7 @@ def open_provider(adapter: str | None = None) -> device.Device:
         adapter: The number of the adapter on Windows; None for that of the environment.
 
     Raises:
-        DeviceError: DirectML is not installed.
+        DeviceError: DirectML is not installed, or cannot run on this machine.
     """
     environment = None if adapter is None else {ADAPTER: adapter}
     return device.open(timeout=TIMEOUT, retries=True, environment=environment)

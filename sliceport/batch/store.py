@@ -158,12 +158,12 @@ class Folder(Store):
         move(local, target)
 
     @contextmanager
-    def _reported(self, verb: str, name: str) -> Iterator[None]:
-        """Raise an OSError about a file as a UsageError, which names the action by the participle `verb`."""
+    def _reported(self, participle: str, name: str) -> Iterator[None]:
+        """Raise an OSError about a file as a UsageError that the file cannot be `participle`, such as `read`."""
         try:
             yield
         except OSError as error:
-            raise UsageError(f"'{self.root}/{name}' cannot be {verb} ({error.strerror or error}).") from error
+            raise UsageError(f"'{self.root}/{name}' cannot be {participle} ({error.strerror or error}).") from error
 
 
 def _list_files(folder: Path) -> Iterator[str]:

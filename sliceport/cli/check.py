@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         is_supervised: Whether a child reads each model.
 
     Raises:
-        UsageError: An option has a value that is not known.
+        UsageError, MissingExtra: See `read_pages`; or an option is not valid.
     """
     pages, arguments = read_pages(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     arguments |= {"model_explorer": pages["model_explorer"]}
     files: dict[str, str] = {}
     results: list[dict[str, Any]] = []
-    clean = True
+    is_clean = True
     for model in options.models:
         work = Work("check", model, None, arguments, False, "json", options.verbose, None)
         try:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
             results.append({"model": model, "error": str(error)})
         else:
             results.append({"model": model, **json.loads(answer.text)})
-            clean &= answer.is_clean
+            is_clean &= answer.is_clean
             files |= answer.files
     if pages["html"] is not None:
         from sliceport.report.check import check_page
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     write_pages(files, overwrite=options.overwrite)
     if text := _format(results, options):
         emit(text, is_raw=options.format != "text")
-    return BAD_INPUT if any("error" in result for result in results) else int(not clean)
+    return BAD_INPUT if any("error" in result for result in results) else int(not is_clean)
 
 
 def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:

@@ -239,7 +239,7 @@ class Defect:
 
     @property
     def correct_engines(self) -> tuple[str, ...]:
-        """The engines in the examples that have no divergence."""
+        """The engines that ran the examples and are right."""
         return tuple(
             dict.fromkeys(engine for example in self.examples for engine in example.seen if engine not in self.engines)
         )

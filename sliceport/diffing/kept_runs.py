@@ -82,7 +82,7 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
 def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
     """Return a hash of a text, the content of a model without external data files, and inputs."""
     digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
-    arrays = [part for name in sorted(inputs) for part in (name.encode(), *_bytes_to_hash(inputs[name]))]
+    arrays = [part for name in sorted(inputs) for part in (name.encode(), *_hashed_parts(inputs[name]))]
     for part in (model.data, model.weights, *arrays):
         digest.update(hashlib.blake2b(part).digest())
     return digest.hexdigest()
@@ -94,7 +94,7 @@ def _dtype_of(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def _bytes_to_hash(array: Any) -> tuple[bytes, bytes]:
+def _hashed_parts(array: Any) -> tuple[bytes, bytes]:
     """Return the element type with the shape, and the elements."""
     data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return repr((array.dtype.name, array.shape)).encode(), data

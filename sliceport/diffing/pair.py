@@ -45,8 +45,9 @@ class Fingerprint:
         sums: tuple[complex, ...] = ()
         bound, tolerance = 0.0, narrow_tolerance_of(flat)
         if tolerance.absolute and flat.size:
+            # NaN and infinities become finite numbers, so that their places still decide about the sums.
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
-            # Two arrays that differ by noise have sums that differ as much as one element, whatever their size.
+            # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
@@ -117,20 +118,18 @@ class Pair:
         names: Mapping[str, str],
         runs: Sequence[Mapping[str, Array]],
     ) -> None:
-        self._first, self._second, self._sides, self._names = first, second, sides, names
+        self._first, self._second, self._sides, self._names, self._inputs = first, second, sides, names, runs[0]
         # Each maps names in the second model to names in the first. `_close` holds the equal values, too.
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
-        # Equal names do not mean equal values if an exporter numbers them. Formats have different names of operators.
+        # An exporter that numbers values gives one name to different values, mostly of different operators. Between
+        # formats, the names of operators differ, so those of values are trusted.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
-        has_same_operator = [
-            node.op_type == operators[n] for node in second.nodes for n in node.writes if n in operators
-        ]
-        self._are_names_kept = first.format != second.format or sum(has_same_operator) * 2 > len(has_same_operator)
-        self._inputs = runs[0]
-        expected, actual = self._run_both(runs)
-        counts = self._match(expected, actual)
+        pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
+        is_same = [operator == other for operator, other in pairs if other is not None]
+        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
+        counts = self._match(*self._run_both(runs))
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
         self.note = f"of {value_count} values of the second model were matched: {counts_text or 'none'}"
@@ -207,7 +206,7 @@ class Pair:
                     break
 
     def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
-        """Return the first part on the way to outputs of the second model whose value differs; None if all are equal.
+        """Return the first part on the way to outputs of the second model whose value differs; None if none is found.
 
         From then on its value is taken from the first model, so that the next call finds another part.
 

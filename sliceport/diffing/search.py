@@ -88,10 +88,10 @@ class Search:
 
     def _find_last_node(self) -> bool:
         """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
-        if self._failure.is_of_run and not self._test(self._path, self._inputs):  # a node that no output needs may fail
+        if self._failure.is_of_run and not self._try(self._path, self._inputs):  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
-        _bisect(len(self._path), lambda size: self._test(self._path[:size], self._inputs))
+        _bisect(len(self._path), lambda size: self._try(self._path[:size], self._inputs))
         return self.best is not None
 
     def _try_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
@@ -106,7 +106,7 @@ class Search:
         for steps in range(_MAX_STEPS + 1):
             numbers = find_neighbours(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
-            if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
+            if boundary is not None and self._try(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
         return False
 
@@ -121,7 +121,7 @@ class Search:
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not self._try_neighbours(last, self.best.values) and len(numbers) < len(self.best.numbers):
-                self._test(numbers, self.best.values, self.best.outputs)
+                self._try(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:
             self._try_neighbours(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
@@ -142,9 +142,9 @@ class Search:
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # An engine may refuse a node only if the values around it are not outputs: no value becomes one without need.
+        # An engine may accept a node once more values are outputs, so no value becomes one unless none is left.
         outputs = [name for name in best.outputs if name in written]
-        return values is not None and self._test(remaining, values, outputs or None)
+        return values is not None and self._try(remaining, values, outputs or None)
 
     def _find_refused_node(self) -> None:
         """Reduce the best case to one node if the engine refuses that node alone, even if with another message."""
@@ -203,7 +203,7 @@ class Search:
         fixed = replace(self.best, has_fixed_shapes=True)
         self.best = fixed if self.fails(fixed) else self.best
 
-    def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
+    def _try(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Return whether a part of the model fails like the model; if so, it becomes the best case."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)

@@ -103,7 +103,7 @@ class StridedCopy:
         return narrowed._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
-        """Return the copy of the axes in `order`; axes that are not in it are dropped."""
+        """Return this copy with only the axes in `order`. It does not count as packed, as axes may move."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),

@@ -110,7 +110,7 @@ class ModelRun:
         """Write `report.json` and each output as `.npy`, named in the report, into a new folder.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, this method did not write it, or it cannot be made.
+            UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
         """
 
         def fill(folder: Path) -> None:

@@ -64,7 +64,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the names of the rules, colored by the first kind of `KINDS`.
 
-    A finding in the body of a node of the main graph marks that node, too; a finding deeper inside marks it alone.
+    A finding in a body also marks the node of the main graph around it; one in a body of a body marks only that node.
     """
 
     def marks() -> Iterator[Mark]:

@@ -82,13 +82,13 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
 
 
 def title(library_folder: Path) -> str:
-    """Return the name of the library with its highest feature level; it states no version.
+    """Return the name of the library with its highest feature level. The library states no version.
 
     Args:
         library_folder: The folder of the library and its stand-ins.
 
     Raises:
-        DeviceError: The library cannot be used on this machine.
+        DeviceError: The library cannot be used on this machine, or it crashed.
     """
     return f"DirectML at feature level {FeatureLevel(_call(_feature_level, library_folder))}"
 

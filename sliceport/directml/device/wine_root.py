@@ -75,7 +75,7 @@ class WineRoot(HostBackend):
         return _inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return how programs are run in the root folder (a name in `ways.WAYS`), and why better ways failed."""
+        """Return how programs run in the root folder (a name in `ways.WAYS` or "none"), and why better ways failed."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
