@@ -38,7 +38,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 	$(INSTALL) --group dev
 	@touch $@
 
-.venv/docs: .venv/pip pyproject.toml
+# After the group above: two installations at once would write the same packages.
+.venv/docs: .venv/test
 	$(INSTALL) --group docs
 	@touch $@
 
@@ -57,10 +58,10 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# The tests start as soon as the parts outside Python are there. Linters and pages run beside the downloads and the tests,
-# both of which wait for the network or for other processes; their errors then stand above the results of the tests. What
-# all of them need is installed before, one after the other.
-test: .venv/test .venv/docs
+# DirectML is downloaded, and C++ compiled, while pip installs. The tests start as soon as nothing is installed any more; linters and pages
+# run beside the downloads and the tests, and their errors then stand above the results of the tests.
+test: .venv/demo
+	$(MAKE) --jobs=4 parts .venv/docs
 	$(MAKE) --jobs=4 unit lint docs
 
 lint: lint-types lint-windows lint-style
@@ -90,7 +91,7 @@ parts: operators provider
 operators: .venv/test
 	$(BIN)/python -m ov_ext.native build --if-possible
 
-provider: .venv/test
+provider: .venv/demo
 ifneq ($(DIRECTML),no)
 	@echo "The real DirectML is installed into your cache next, where this machine can have it: once, 0.4 GB, 1 minute."
 	@echo "make test DIRECTML=no does without."

@@ -55,7 +55,7 @@ def lie(proto: onnx.ModelProto, kind: str, words: Sequence[str]) -> None:
         if before is None or before.output[0] in {value.name for value in graph.output}:
             return
     types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)}
-    element = next((types[name] for name in types), onnx.TensorProto.FLOAT)
+    element = types.get(node.output[0]) or next(iter(types.values()), onnx.TensorProto.FLOAT)
     if kind == "float16" and element != onnx.TensorProto.FLOAT16:
         return
     dtype = onnx.helper.tensor_dtype_to_np_dtype(element)

@@ -32,8 +32,8 @@ _WHOLE = (-(2**62), -(2**53) - 1, -(2**31) - 1, -(2**24) - 1, -129, -2, -1, 0, 1
 _REAL = (0.0, -0.0, 0.1, -0.1, 1, -1, 0.5, 1.5, 2.5, -2.5, 3e38, 1e-45, 1e-40, np.inf, -np.inf, np.nan, 2**24, 2**31)
 _CASTS = (1, 2, 3, 4, 5, 6, 7, 9, 9, 10, 11, 12, 13, 16)
 _MAX_PARTLY_KNOWN = 8
-# Reductions, OneHot, TopK and LpNormalization of onnxruntime 1.23 end the process on some tensors without elements.
-_CRASHES_ON_EMPTY = ort.__version__.startswith("1.23.")
+# Reductions, OneHot, TopK and LpNormalization of onnxruntime before 1.31 end the process on some empty tensors.
+_CRASHES_ON_EMPTY = tuple(map(int, ort.__version__.split(".")[:2])) < (1, 31)
 _PARTLY_KNOWN_TYPES = (np.int32, np.int64, np.bool_)
 
 

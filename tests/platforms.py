@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import onnx
 import pytest
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, terminals, limits and signals of POSIX")
+if TYPE_CHECKING:
+    from sliceport.directml.device import Device
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, scripts, terminals, limits and signals of POSIX")
 """For tests of what Windows does not have, or says in other words."""
 
 _STATUSES = {"SIGABRT": "0xc0000409", "SIGFPE": "0xc0000094"}
@@ -16,6 +20,12 @@ _STATUSES = {"SIGABRT": "0xc0000409", "SIGFPE": "0xc0000094"}
 def ended_by(name: str) -> str:
     """Return the words for a process that ended by this signal."""
     return f"ended with exit code {_STATUSES[name]}" if sys.platform == "win32" else f"was ended by {name}"
+
+
+def require_shader_model_6(device: Device) -> None:
+    """Skip a test of models that need shader model 6, which Wine's Direct3D lacks."""
+    if device.facts()["shader_model"] == "5.1":
+        pytest.skip("Wine's Direct3D has shader model 5.1, for which DirectML cannot compile some operators")
 
 
 CUSTOM_INFERENCE = hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function")

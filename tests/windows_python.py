@@ -42,7 +42,7 @@ LEFT_OUT = shutil.ignore_patterns(
     "__pycache__", "config-*", "ensurepip", "idlelib", "lib-dynload", "lib2to3", "site-packages", "test", "tkinter"
 )
 TARGET = ["--platform", "win_amd64", "--python-version", VERSION, "--implementation", "cp", "--only-binary=:all:"]
-BESIDE = ("tests", "models", "docs", "benchmarks", ".ci", ".github", "pyproject.toml", "Makefile", "mkdocs.yml")
+BESIDE = ("tests", "models", "docs", "benchmarks", "conformance", ".ci", ".github", "pyproject.toml", "Makefile")
 """Files and folders that the tests read beside the installed packages."""
 
 
@@ -57,6 +57,7 @@ def _fill(root: Path) -> None:
     home = root / "opt/python"
     site = home / "Lib/site-packages"
     shutil.copytree(sysconfig.get_path("stdlib"), home / "Lib", ignore=LEFT_OUT)
+    _match_frozen_importlib(home / "Lib/importlib/metadata/__init__.py")
     site.mkdir()
     for package, places in WHEELS.items():
         _unpack_wheel(package, home, places)
@@ -67,6 +68,13 @@ def _fill(root: Path) -> None:
     fonts.parent.mkdir()
     fonts.write_text("<fontconfig><cachedir>/tmp/fontconfig</cachedir></fontconfig>")  # else each process warns
     _install_packages(site)
+
+
+def _match_frozen_importlib(metadata: Path) -> None:
+    """Make a method a class method, because the DLL may be of a later patch version, which calls it on the class."""
+    method = "    def invalidate_caches(cls"
+    decorated = f"    @classmethod\n{method}"
+    metadata.write_text(metadata.read_text().replace(decorated, method).replace(method, decorated))
 
 
 def _complete_wine(root: Path) -> None:
@@ -144,7 +152,7 @@ def _copy_project(root: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     _pip("install", "--no-deps", "--upgrade", "--target", str(site), str(PROJECT))
-    tracked = run(["git", "ls-files", "-z", *BESIDE, "*.md", "hatch_build.py", "LICENSE"], "git", PROJECT)
+    tracked = run(["git", "ls-files", "-z", *BESIDE, "*.md", "mkdocs.yml", "hatch_build.py", "LICENSE"], "git", PROJECT)
     for name in filter(None, tracked.split("\0")):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / name, place / name)

@@ -132,7 +132,7 @@ def compute_all(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs, and the values that a side computes from them, each with its name.
 
-    Left out are values that are not arrays, values that the side fails to compute, and all that depends on the latter.
+    Left out are values that are not arrays, values that cannot be an output, and all that depends on a node that fails.
     A value stays in memory only as long as others are computed from it.
 
     Args:
@@ -153,7 +153,10 @@ def compute_all(
             continue
         names = later
         if values is None:  # the chunk is one value
-            names = _without_dependents(graph, names, chunk[0])
+            independent = _without_dependents(graph, later, chunk[0])
+            dependents = [name for name in later if name not in independent]
+            if not dependents or compute(graph, side, computed, dependents[-1:]) is None:  # the node fails
+                names = independent
             continue
         yield from values.items()
         computed |= values

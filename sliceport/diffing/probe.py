@@ -39,6 +39,10 @@ class Cut:
     depth: int = 0
     outputs: tuple[int, ...] = ()
 
+    def is_whole(self, state: State) -> bool:
+        """Whether the cut is the whole model, which only the first round runs."""
+        return state.round == 1 and self.kind == "prefix" and self.size == state.high
+
 
 @dataclass(frozen=True, kw_only=True)
 class State:

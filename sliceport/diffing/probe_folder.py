@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path as FilePath
@@ -48,11 +48,13 @@ class Probe:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
         model_bytes: The size of the whole model, without external data files.
+        avoided: The values that cannot be at a cut because of their element types.
     """
 
     state: State
     byte_counts: Mapping[str, int]
     model_bytes: int
+    avoided: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -60,11 +62,13 @@ class Probe:
         sizes = ", ".join(f"{kind} {_format_bytes(count)}" for kind, count in self.byte_counts.items())
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"
-        return f"round {self.state.round}: {models} for a range of {nodes}; {ending}"
+        avoided = count_of(len(self.avoided), "value")
+        note = f"; no cut is at {avoided} that a probe cannot hold, such as {self.avoided[0]!r}" if self.avoided else ""
+        return f"round {self.state.round}: {models} for a range of {nodes}; {ending}{note}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the probe as JSON values."""
-        sizes = {"bytes": dict(self.byte_counts), "model_bytes": self.model_bytes}
+        sizes = {"bytes": dict(self.byte_counts), "model_bytes": self.model_bytes, "avoided": list(self.avoided)}
         return {"schema_version": 1, "nodes": self.state.high - self.state.low, **sizes, "state": asdict(self.state)}
 
 
@@ -139,9 +143,9 @@ class Round:
         if state.anonymise:
             graph = graph.anonymised(state.anonymise, state.seed)
             inputs = {name: inputs[old] for name, old in zip(graph.inputs, self.graph.inputs, strict=True)}
-        values, chosen = _choose_cuts(Path(graph), self.good, inputs, state)
-        if not chosen:
-            raise UsageError("no part of the model has inputs and outputs of types that a probe can hold.")
+        values, chosen, avoided = _choose_cuts(Path(graph), self.good, inputs, state)
+        if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
+            raise UsageError("the model has an input, or only outputs, of element types that a probe cannot hold.")
         cases = [case for _, case in chosen]
         numbers = {name: i for i, name in enumerate(dict.fromkeys(n for c in cases for n in (*c.inputs, *c.outputs)))}
         sizes: dict[str, int] = {}
@@ -167,13 +171,13 @@ class Round:
 
         fill_folder(directory, fill, mark=MARK, others=_FILES, overwrite=overwrite)
         whole = self.graph.whole()
-        return Probe(state, sizes, len(whole.data) + len(whole.weights))
+        return Probe(state, sizes, len(whole.data) + len(whole.weights), avoided)
 
 
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
-) -> tuple[dict[str, Array], list[tuple[Cut, Case]]]:
-    """Return right values, and the cuts of a round that can run on them elsewhere, each with its case.
+) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
+    """Return right values, the cuts of a round that can run on them elsewhere with their cases, and avoided values.
 
     Outputs that cannot be saved, and cuts that repeat another one, are left out.
     """
@@ -181,15 +185,15 @@ def _choose_cuts(
     wanted = {name for names in outputs.values() for name in names}
     wanted.update(name for cut in outputs for name in find_boundary(path.graph, path.nodes_of(cut)))
     values = dict(compute_all(path.graph, good, inputs, wanted))
+    avoided = sorted(name for name in wanted if name not in values or not _can_save(values[name]))
     places = {name: i for i, name in enumerate(path.values)}
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
-        compared = (name for name in names if name in values and _can_save(values[name]))
-        complete = replace(cut, outputs=tuple(places[name] for name in compared))
+        complete = replace(cut, outputs=tuple(places[name] for name in names if name not in avoided))
         case = path.case_of(complete, values)
         if case is not None and case.outputs and all(map(_can_save, case.inputs.values())):
             chosen.setdefault((case.numbers, case.outputs), (complete, case))
-    return values, list(chosen.values())
+    return values, list(chosen.values()), avoided
 
 
 def _can_save(array: Array) -> bool:

@@ -163,7 +163,7 @@ class _Results:
         state = self.round.state
         report = DiffReport(self.bad.title, self.round.good.title, (), state.seed)
         if state.failure is None:
-            outcome = next((outcome for cut, outcome in self.outcomes.items() if self._is_whole(cut)), None)
+            outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
             if outcome is None:
                 lack = f"{self.missing} of {count_of(len(state.cuts), 'model')} have no result"
                 raise UsageError(f"the results lack those of the whole model ({lack}); run probe.py again.")
@@ -240,7 +240,13 @@ class _Results:
         if case is None:
             return self._end(report, f"first node that differs: {self._node(cut.size)}")
         spread = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and verdicts[each] is None}
-        case = replace(case, failure=failure, is_fusion=cut.kind == "around" and (cut.depth, cut.size) in spread)
+        note = ""
+        if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
+            note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
+        elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:
+            note = f"a probe does not enter bodies: any node in those of {case.culprit} may be the one at fault"
+        is_fusion = cut.kind == "around" and (cut.depth, cut.size) in spread
+        case = replace(case, failure=failure, is_fusion=is_fusion, note=note)
         expected = good.try_run(case.model, case.inputs)
         defects = tuple(graph.find_defects(case.model, _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")))
         outcome = self.outcomes[cut]
@@ -250,11 +256,6 @@ class _Results:
 
     def _node(self, size: int) -> str:
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
-
-    def _is_whole(self, cut: Cut) -> bool:
-        """Whether a cut is the whole model, which only the first round runs."""
-        state = self.round.state
-        return state.round == 1 and cut.kind == "prefix" and cut.size == state.high
 
     def _compare(self, name: str, cut: Cut) -> _Outcome:
         """Return the comparison of the outputs of a cut, or the failure of its run."""
@@ -270,7 +271,7 @@ class _Results:
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT
         value = np.empty(0, measures.get("element", "float32"))
-        default = tolerance_of(value) if self._is_whole(cut) else narrow_tolerance_of(value)
+        default = tolerance_of(value) if cut.is_whole(self.round.state) else narrow_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
 
 

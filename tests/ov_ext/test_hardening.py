@@ -200,3 +200,17 @@ def test_node_with_an_open_number_of_entries_and_no_defect_stays() -> None:
     params = [parameter([5, 3]), *(parameter([-1], "i64") for _ in range(3))]
     model = ov.Model([opset1.strided_slice(*params, [1, 0], [0, 1], [1, 0], [0, 0], [0, 0])], params, "m")
     assert harden(model).changes == ()
+
+
+def test_index_that_floor_mod_computes_is_right_once_hardened() -> None:
+    """OpenVINO takes 1 % 4 and 7 % 4 as the bounds of n % 4 for n of 1 to 7, though 4 % 4 is 0."""
+    sized = opset1.parameter([ov.Dimension(1, 7)], ov.Type.f32)
+    data = opset1.parameter([10], ov.Type.f32)
+    begin = opset1.floor_mod(opset8.shape_of(sized), constant([4]))
+    model = ov.Model([opset1.strided_slice(data, begin, constant([10]), constant([1]), [0], [0])], [sized, data])
+    inputs = [np.zeros(4, np.float32), np.arange(10, dtype=np.float32)]
+    with pytest.raises(RuntimeError, match="Can not clone with new dims"):
+        ov.compile_model(model, "CPU")(inputs)
+    (change,) = harden(model).changes
+    assert [found.id for found in change.defects] == ["sizes known by bounds"]
+    assert np.array_equal(ov.compile_model(model, "CPU")(inputs)[0], inputs[1])

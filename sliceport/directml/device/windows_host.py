@@ -94,6 +94,7 @@ class Host:
         ort = _import_onnxruntime()
         options = _session_options(ort, request)
         model_size, files = request["model_size"], request["files"]
+        call = "CreateSession"
         try:
             names, sizes = [file["name"] for file in files], [file["size"] for file in files]
             contents = [Path(file["path"]).read_bytes() for file in files]  # onnxruntime keeps no reference to them
@@ -103,16 +104,13 @@ class Host:
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
             if _PROVIDER not in session.get_providers():  # it takes the CPU without an error
-                raise CallFailed(
-                    "CreateSession", _E_FAIL, f"the DirectML provider does not start on adapter {self._adapter}"
-                )
+                raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
+            call = "Run"
             feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
             results = session.run_with_ort_values(request["outputs"], feeds)
             del buffers
-        except CallFailed:
-            raise
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
-            raise CallFailed("Run", _E_FAIL, str(error)) from None
+            raise CallFailed(call, _E_FAIL, str(error)) from None
         profile = _end_profile(session) if request["trace"] else b""
         outputs = [
             {"shape": list(each.shape()), "element": each.element_type(), "size": each.tensor_size_in_bytes()}

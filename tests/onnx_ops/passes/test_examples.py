@@ -19,7 +19,8 @@ KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML, *P
 @pytest.mark.parametrize("name", KINDS)
 def test_pass_does_what_its_example_says(name: str) -> None:
     found = examples(KINDS[name])
-    assert found, f"add `Given: ... Result: ...` to the docstring of {name}"
+    file = KINDS[name].__module__.replace(".", "/") + ".py"
+    assert found, f"add `Given: ... Result: ...` to the docstring of {name} in {file}"
     for given, result in found:
         given_model, result_model = models(given, result)
         before = from_proto(given_model)

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx_models import parse, save
 from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
+from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from ov_ext.engines import CPU_PLUGIN
@@ -236,6 +237,12 @@ def test_optimizer_is_named(tmp_path: Path) -> None:
     assert names(report) == ["i", "slice", "n"]  # it leaves a Slice of an input of the model as it is
 
 
+def test_defect_of_a_node_that_an_optimizer_removed_is_named(tmp_path: Path) -> None:
+    report = compare_models(DROPPED, "(float[6] x) => (y) { [i] a = Neg (x)  [n] y = Neg (a) }", tmp_path)
+    assert report.part is not None
+    assert [defect.id for defect in report.part.defects] == ["steps without axes over whole axes"]
+
+
 def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_path: Path) -> None:
     report = diff(save(DROPPED, tmp_path / "model.onnx"), on="onnxruntime-cpu")
     write(report, tmp_path / "out")
@@ -265,7 +272,7 @@ def test_crash_of_an_engine_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
         supervisor.end_idle()
     assert names(report) == ["c"]
     assert report.failure is not None
-    assert (report.failure.kind, report.failure.message) == ("crash", "its process was ended by SIGABRT")
+    assert (report.failure.kind, report.failure.message) == ("crash", f"its process {ended_by('SIGABRT')}")
 
 
 def test_node_that_no_output_needs_is_found(differ: Differ) -> None:

@@ -25,7 +25,7 @@ from lying_runtime import KINDS
 from sliceport.cli.main import main
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
-from sliceport.errors import UsageError
+from sliceport.errors import ModelError, UsageError
 
 COUNT = int(os.environ.get("LYING_DEVICES", "8"))
 SIZES = (3, 7, 16, 17, 40, 90, 150, 257, 300, 500)
@@ -207,13 +207,64 @@ def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "nan for" in part.case.failure.message
 
 
-def test_values_that_numpy_lacks_are_left_out(tmp_path: Path) -> None:
-    graph = "(float[3] x) => (y) { [a] h = Exp (x)  [b] e = Cast <to = 19> (h)  [c] y = Cast <to = 1> (e) }"  # 19: E5M2
-    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 19]> g {graph}')
-    onnx.save(proto, tmp_path / "model.onnx")
-    probe(tmp_path / "model.onnx", tmp_path / "1", against="onnxruntime-cpu")
-    arrays = [np.load(file) for file in (tmp_path / "1").glob("*.npy")]
-    assert {array.dtype.name for array in arrays} == {"float32"}
+def save(graph: str, place: Path, opset: int = 21, functions: str = "") -> Path:
+    """Write a model in ONNX's text format, and return its file."""
+    imports = f'<ir_version: 10, opset_import: ["" : {opset}, "f" : 1]>'
+    onnx.save(onnx.parser.parse_model(f"{imports} g {graph} {functions}"), place / "model.onnx")
+    return place / "model.onnx"
+
+
+@pytest.mark.parametrize("element", onnx.TensorProto.DataType.values()[1:])
+def test_node_is_found_behind_values_of_every_type(
+    element: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = f"[b] e = Cast <to = {element}> (x)  [c] i = Identity (e)  [d] f = Cast <to = 1> (i)  [y] y = Neg (f)"
+    is_small = element > onnx.TensorProto.FLOAT8E5M2FNUZ
+    model = save(f"(float[4] x) => (y) <float[4] f> {{ {nodes} }}", tmp_path, 25 if is_small else 21)
+    monkeypatch.setenv("LIE", "always d")
+    try:
+        part = search(model, tmp_path)[0].report.part
+    except ModelError:  # onnxruntime does not run complex numbers, and not all of the small types
+        assert is_small or element in (onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128)
+        return
+    assert part is not None
+    is_avoided = element == onnx.TensorProto.STRING or element >= onnx.TensorProto.BFLOAT16
+    assert [node.name for node in part.case.nodes] == (["b", "c", "d"] if is_avoided else ["d"])
+    note = "a probe cannot hold values that Cast 'd' reads or writes, so it did not run alone"
+    assert part.case.note == (note if is_avoided else "")
+    assert {array.dtype.kind for array in map(np.load, tmp_path.glob("*/*.npy"))} <= set("fiub")
+
+
+def test_avoided_values_are_named(tmp_path: Path) -> None:
+    nodes = "e = Cast <to = 16> (x)  i = Identity (e)  y = Cast <to = 1> (i)"
+    written = probe(save(f"(float[4] x) => (y, i) {{ {nodes} }}", tmp_path), tmp_path / "1")
+    assert written.text.endswith("; no cut is at 2 values that a probe cannot hold, such as 'e'")
+    assert written.to_json()["avoided"] == ["e", "i"]
+    for graph in ("(float[4] x) => (y) { y = Cast <to = 16> (x) }", "(bfloat16[4] x) => (y) { y = Cast <to = 1> (x) }"):
+        with pytest.raises(UsageError, match="has an input, or only outputs, of element types that a probe cannot"):
+            probe(save(graph, tmp_path), tmp_path / "2")
+
+
+def test_node_of_control_flow_is_named_with_its_bodies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "g () => (z) { w = Exp (e)  z = Neg (w) }"
+    nodes = f"e = Abs (x)  [if] i = If (c) <then_branch = {body}, else_branch = {body}>  y = Neg (i)"
+    model = save(f"(float[4] x, bool c) => (y) {{ {nodes} }}", tmp_path)
+    monkeypatch.setenv("LIE", "always if")
+    part = search(model, tmp_path)[0].report.part
+    assert part is not None
+    assert part.case.culprit.name == "if"
+    assert part.case.note == "a probe does not enter bodies: any node in those of If 'if' may be the one at fault"
+
+
+def test_node_in_a_function_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = '<domain: "f", opset_import: ["" : 21]> two (a) => (c) { b = Exp (a)  c = Neg (b) }'
+    model = save("(float[4] x) => (y) { h = Abs (x)  y = f.two (h) }", tmp_path, functions=function)
+    probe(model, tmp_path / "0")
+    names = [node.name for node in onnx.load(tmp_path / "0" / "02.onnx").graph.node if node.op_type == "Exp"]
+    monkeypatch.setenv("LIE", f"always {names[0]}")
+    part = search(model, tmp_path)[0].report.part
+    assert part is not None
+    assert [node.op_type for node in part.case.nodes] == ["Exp"]
 
 
 def test_size_that_does_not_lie_is_equal(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

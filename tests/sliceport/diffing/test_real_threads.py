@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_models import save
+from platforms import require_shader_model_6
 
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import Part
+from sliceport.directml.device import Device
 
 
 def part_of(*models: Path, **options: Any) -> Part:
@@ -19,9 +21,10 @@ def part_of(*models: Path, **options: Any) -> Part:
     return report.part
 
 
-@pytest.mark.usefixtures("directml", "provider_kept")
-def test_wrong_fusion_of_directml_is_explained(models: Path) -> None:
+@pytest.mark.usefixtures("provider_kept")
+def test_wrong_fusion_of_directml_is_explained(directml: Device, models: Path) -> None:
     """onnxruntime#32146."""
+    require_shader_model_6(directml)
     part = part_of(models / "rule_glu.onnx", on="onnxruntime-dml")
     assert [node.op_type for node in part.case.nodes] == ["Split", "Sigmoid", "Mul"]
     assert part.case.is_fusion

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -155,7 +153,8 @@ class Killer:
                 self.requests += 1
                 if self.requests in numbers:
                     device.facts()
-                    os.kill(host_of(device), signal.SIGKILL)
+                    assert device._process is not None
+                    device._process.kill()
             return original(device, request, *rest)
 
         monkeypatch.setattr(Device, "_ask_once", ask)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx.utils
 import pytest
 from onnx_models import parse, save
+from platforms import require_shader_model_6
 
 from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main
@@ -93,6 +94,7 @@ def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
 
 
 def test_refusal_of_another_node_hides_no_known_defect(directml: device.Device, tmp_path: Path) -> None:
+    require_shader_model_6(directml)
     path = save(SPECTRUM_AND_GLU, tmp_path / "model.onnx", 20)
     for is_compared in (False, True):
         refusal, defect = run_model(path, against=is_compared).findings
@@ -148,6 +150,7 @@ def weights_outside(folder: Path, count: int = 5000) -> Path:
 
 
 def test_weights_are_read_from_their_file(directml: device.Device, tmp_path: Path) -> None:
+    require_shader_model_6(directml)
     path = weights_outside(tmp_path)
     run = run_model(path, against=True, inputs={"x": np.arange(5000, dtype=np.float32)})
     assert run.is_clean, run.findings
@@ -177,6 +180,7 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
 
 def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path, tmp_path: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
+    require_shader_model_6(directml)
     path, end = tmp_path / "attention.onnx", "/m/layer.0/rel_attn/Einsum_7_output_0"
     onnx.utils.extract_model(models / "ts_xlnet_dyn_12.onnx", path, ["x"], [end], check_model=False)
     run = run_model(path, against=True, input_shapes={"x": (1, 16)})

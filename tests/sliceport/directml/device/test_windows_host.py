@@ -124,6 +124,14 @@ def test_weights_are_read_from_their_file(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert nodes == [NodeRun("sum", "Add", "CPUExecutionProvider")]
 
 
+@pytest.mark.parametrize(("change", "call"), [({"model_size": 3}, "CreateSession"), ({"outputs": ["z"]}, "Run")])
+def test_failure_names_the_call(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], call: str) -> None:
+    monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
+    request, payload = onnx_request()
+    header, _ = ask(host_with(FakeDevice()), request | change, payload)
+    assert header["error"]["call"] == call
+
+
 @NO_PROVIDER
 def test_missing_provider_is_named() -> None:
     header, _ = ask(host_with(FakeDevice()), *onnx_request())
