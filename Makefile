@@ -58,8 +58,8 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# DirectML is downloaded, and C++ compiled, while pip installs. The tests start as soon as nothing is installed any more; linters and pages
-# run beside the downloads and the tests, and their errors then stand above the results of the tests.
+# DirectML is downloaded, and C++ compiled, while pip installs. The tests start once nothing is installed any more. Linters
+# and pages run beside the tests, and their errors stand above the results of the tests.
 test: .venv/demo
 	$(MAKE) --jobs=4 parts .venv/docs
 	$(MAKE) --jobs=4 unit lint docs

@@ -270,7 +270,7 @@ class _Comparison:
         else:  # there is one model, or the engine of the first one does not run it, so that it is searched alone
             graph, other = (self.first, bad) if is_pair else (self.second, good)
             cases_of_one = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
-            cases = ((failure, case, None, "") for failure, case in cases_of_one)
+            cases = ((failure, case, None, None) for failure, case in cases_of_one)
         for failure, case, expected, counterpart in cases:
             if case is not None:
                 part = _build_part(case, bad, good, expected, counterpart, self._tolerance_for(failure.output))
@@ -287,10 +287,10 @@ class _Comparison:
 
     def _search_pair(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
-    ) -> Iterator[tuple[Failure, Case | None, Result | None, str]]:
-        """Yield each failure of the second model with its case, the expected outputs, and the counterpart's nodes.
+    ) -> Iterator[tuple[Failure, Case | None, Result | None, Case | None]]:
+        """Yield each failure of the second model with its case, the expected outputs, and the counterpart.
 
-        The case and the outputs are None if no part is found.
+        All but the failure are None if no part is found.
         """
         pair = Pair(self.first, self.second, (self.good, self.bad), self.names, [run.inputs, *run.more_inputs])
         notes.append(pair.note)
@@ -298,14 +298,13 @@ class _Comparison:
             outputs = self.second.outputs if failure.is_of_run else [failure.output]
             located = pair.find(outputs, self._tolerance_for(failure.output))
             if located is None:
-                yield failure, None, None, ""
+                yield failure, None, None, None
             else:
-                counterpart = ", ".join(map(str, located.counterpart.nodes)) or "an input or a constant"
-                yield failure, located.case, located.expected, counterpart
+                yield failure, located.case, located.expected, located.counterpart
 
 
 def _build_part(
-    case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str, tolerance: Tolerance | None
+    case: Case, bad: Side, good: Side, expected: Result | None, counterpart: Case | None, tolerance: Tolerance | None
 ) -> Part:
     """Return a case with the outputs of both sides, the comparison of these, the cause, and the known defects."""
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
@@ -327,4 +326,9 @@ def _build_part(
         outputs = case.compare(actual, expected, within(tolerance))
     defects = [*case.graph.find_defects(model, bad.engine.name)]
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
-    return Part(case, bad, good, model, actual, expected, outputs, cause, tuple(dict.fromkeys(defects)), counterpart)
+    nodes = ""
+    if counterpart is not None:
+        nodes = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
+        if counterpart.nodes:  # an optimizer or a converter may have removed the node with the defect
+            defects += counterpart.graph.find_defects(counterpart.model, bad.engine.name)
+    return Part(case, bad, good, model, actual, expected, outputs, cause, tuple(dict.fromkeys(defects)), nodes)

@@ -189,8 +189,7 @@ def _choose_cuts(
     places = {name: i for i, name in enumerate(path.values)}
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
-        compared = (name for name in names if name not in avoided)
-        complete = replace(cut, outputs=tuple(places[name] for name in compared))
+        complete = replace(cut, outputs=tuple(places[name] for name in names if name not in avoided))
         case = path.case_of(complete, values)
         if case is not None and case.outputs and all(map(_can_save, case.inputs.values())):
             chosen.setdefault((case.numbers, case.outputs), (complete, case))

@@ -43,8 +43,7 @@ Text measure(const Ort::Value& value, const Array& expected) {
     for (auto& each : ELEMENTS) if (each.type == expected.type && type != each.type) return fail("type", "its type is " + name + " for " + each.name);
     if (info.GetShape() != expected.shape) return fail("shape", "its shape is " + list(info.GetShape()) + " for " + list(expected.shape));
     const char *data = static_cast<const char*>(value.GetTensorRawData()), *right = expected.bytes.data();
-    const size_t size = type[2] - '0';
-    size_t unequal = 0, at = 0;
+    size_t size = type[2] - '0', unequal = 0, at = 0;
     double absolute = -1, largest = 0;
     for (size_t i = 0; i < expected.bytes.size(); i += size) {
         const double x = number(data + i), y = number(right + i);
@@ -56,8 +55,7 @@ Text measure(const Ort::Value& value, const Array& expected) {
     }
     auto bytes = [=](const char* all) { return list({reinterpret_cast<const uint8_t*>(all) + at, reinterpret_cast<const uint8_t*>(all) + at + size}); };
     std::ostringstream out;
-    out.precision(17);
-    out << "{\"element\": \"" << name << "\", \"shape\": " << list(expected.shape) << ", \"unequal\": " << unequal;
+    out.precision(17), out << "{\"element\": \"" << name << "\", \"shape\": " << list(expected.shape) << ", \"unequal\": " << unequal;
     if (unequal) out << ", \"absolute\": " << absolute << ", \"largest\": " << largest << ", \"at\": " << at / size
         << ", \"got\": " << bytes(data) << ", \"expected\": " << bytes(right);
     return out.str() + "}";

@@ -34,8 +34,7 @@ def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) ->
 
 def measure(got: Any, expected: Any) -> dict[str, Any]:
     """Return the measures of the difference between an output and the expected one."""
-    pairs = [("type", got.dtype.name, expected.dtype.name), ("shape", list(got.shape), list(expected.shape))]
-    for kind, a, b in pairs:
+    for kind, a, b in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
         if a != b:
             return {"kind": kind, "detail": f"its {kind} is {a} for {b}"}
     a, b = (np.ascontiguousarray(each).reshape(-1) for each in (got, expected))

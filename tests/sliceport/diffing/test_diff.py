@@ -237,6 +237,12 @@ def test_optimizer_is_named(tmp_path: Path) -> None:
     assert names(report) == ["i", "slice", "n"]  # it leaves a Slice of an input of the model as it is
 
 
+def test_defect_of_a_node_that_an_optimizer_removed_is_named(tmp_path: Path) -> None:
+    report = compare_models(DROPPED, "(float[6] x) => (y) { [i] a = Neg (x)  [n] y = Neg (a) }", tmp_path)
+    assert report.part is not None
+    assert [defect.id for defect in report.part.defects] == ["steps without axes over whole axes"]
+
+
 def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_path: Path) -> None:
     report = diff(save(DROPPED, tmp_path / "model.onnx"), on="onnxruntime-cpu")
     write(report, tmp_path / "out")

@@ -59,16 +59,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     casts = [onnx.helper.make_node("Cast", ["x"], [f"y{i}"], to=number) for i, number in enumerate(types)]
     body = onnx.helper.make_graph(casts, "body", [], outputs)
     node = onnx.helper.make_node("If", ["c"], [each.name for each in outputs], then_branch=body, else_branch=body)
-    inputs = [
-        onnx.helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []),
-        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3]),
-    ]
-    proto = onnx.helper.make_model(
-        onnx.helper.make_graph([node], "twins", inputs, outputs),
-        opset_imports=[onnx.helper.make_opsetid("", 18)],
-        ir_version=9,
-    )
-    onnx.save(proto, place / "model.onnx")
+    pairs = [("c", onnx.TensorProto.BOOL, []), ("x", onnx.TensorProto.FLOAT, [2, 3])]
+    inputs = [onnx.helper.make_tensor_value_info(*pair) for pair in pairs]
+    graph = onnx.helper.make_graph([node], "twins", inputs, outputs)
+    versions: dict[str, Any] = {"opset_imports": [onnx.helper.make_opsetid("", 18)], "ir_version": 9}
+    onnx.save(onnx.helper.make_model(graph, **versions), place / "model.onnx")
     probe(place / "model.onnx", place / "probe", inputs=INPUTS)
     text = (place / "probe" / "probe.txt").read_text()
     names = re.findall("^cut .* out (.*)$", text, re.MULTILINE)[0].split()
@@ -86,12 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = {"state": state, "device": device, "cuts": {model: result}}
     (place / "probe" / "results.json").write_text(json.dumps(results))
     kinds = [output.get("kind", output.get("element")) for output in result["outputs"]]
-    assert kinds == [onnx.helper.tensor_dtype_to_np_dtype(number).name for number in types[: len(TYPES)]] + [
-        "type",
-        "shape",
-        "float16",
-        "float32",
-    ]
+    names = [onnx.helper.tensor_dtype_to_np_dtype(number).name for number in types[: len(TYPES)]]
+    assert kinds == [*names, "type", "shape", "float16", "float32"]
     assert [output.get("unequal", 1) > 0 for output in result["outputs"]] == [True] * (len(types) - 1) + [False]
     return place
 
