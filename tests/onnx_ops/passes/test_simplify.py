@@ -380,7 +380,7 @@ def test_slice_of_opset_10_stays_on_an_open_axis(name: str) -> None:
     """onnx infers that it keeps the size, and onnxscript removes it."""
     before = parse(
         """g (float[6, d] x, int64 i) => (float[p] y) <int64[1] five = {5}, int64[1] one = {1}> {
-        s = Slice(x, five, five, one, one) y = Gather(s, i) }""",
+        s = Slice(x, one, five, one, one) y = Gather(s, i) }""",
         opset=10,
     )
     after = check(before, name, x=np.zeros((6, 7), np.float32), i=np.array(0))
