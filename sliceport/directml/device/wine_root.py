@@ -8,7 +8,6 @@ self-test at the end of an installation decides whether it works.
 from __future__ import annotations
 
 import fnmatch
-import logging
 import platform
 import re
 import shutil
@@ -21,8 +20,6 @@ from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import install_libraries
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.directml.device.programs import run, source
-
-logger = logging.getLogger(__name__)
 
 _RECIPE = 1
 """Version of the recipe, to increase with a change of an installation that the constants below do not show."""
@@ -126,7 +123,9 @@ class WineRoot(HostBackend):
 
 
 def _inside(root: Path, *words: str) -> list[str]:
-    return ways.enter(root, "/bin/sh", f"{_HOME}/inside.sh", *words)
+    # Wine aborts if TMPDIR is set, and if WINEARCH is win32.
+    environment = ("/usr/bin/busybox", "env", "-u", "TMPDIR", "-u", "WINEARCH")
+    return ways.enter(root, *environment, "/bin/sh", f"{_HOME}/inside.sh", *words)
 
 
 def _write_system_files(root: Path) -> None:
@@ -167,13 +166,7 @@ def _make_prefix(root: Path, prefix: Path) -> None:
     """
     # wineboot fails where a DLL is missing, and goes on. wineserver writes the registry when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
-    command = _inside(root, "sh", "-c", script)
-    try:
-        run(command, "wineboot", timeout=_WINEBOOT_TIMEOUT)
-    except DeviceError as error:  # Wine's loader aborted in free(), once of some fifty times
-        logger.debug("the Wine prefix is made again: %s", error)
-        shutil.rmtree(prefix, ignore_errors=True)
-        run(command, "wineboot", timeout=_WINEBOOT_TIMEOUT)
+    run(_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():
         raise DeviceError("wineboot left no Wine prefix.")
     with (prefix / "user.reg").open("a", encoding="utf-8") as registry:

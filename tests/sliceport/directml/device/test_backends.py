@@ -171,22 +171,3 @@ def test_the_libraries_are_named_by_their_package(tmp_path: Path) -> None:
     assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.24.4"
     (tmp_path / "libraries.txt").write_text("onnxruntime-directml==1.23.0")
     assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.23.0"
-
-
-def test_wine_prefix_is_made_again_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prefix, calls = tmp_path / "prefix", []
-
-    def crash_once(command: list[str], _name: str, **_: object) -> None:
-        calls.append(command)
-        prefix.mkdir()
-        if len(calls) == 1:
-            raise DeviceError("wineboot failed with exit code -11.")
-        (prefix / "system.reg").touch()
-
-    monkeypatch.setattr(wine_root, "run", crash_once)
-    monkeypatch.setattr(wine_root, "_inside", lambda _root, *words: list(words))
-    for folder in (wine_root._DLLS, "usr/share/wine/nls"):
-        (tmp_path / folder).mkdir(parents=True)
-    wine_root._make_prefix(tmp_path, prefix)
-    assert calls[0] == calls[1]
-    assert (prefix / "user.reg").exists()

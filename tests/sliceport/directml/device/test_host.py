@@ -49,7 +49,11 @@ def test_the_adapter_is_named_as_software(directml: device.Device) -> None:
 
 
 @POSIX
-def test_close_ends_every_process_and_leaves_no_mount(directml: device.Device) -> None:
+def test_close_ends_every_process_and_leaves_no_mount(
+    directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # Wine aborts if it sees one of these
+    monkeypatch.setenv("WINEARCH", "win32")
     with device.open() as opened:
         works(opened)
         pids = children(host_of(opened))
