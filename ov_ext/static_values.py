@@ -184,8 +184,8 @@ def _has_right_bounds(last: ov.Node) -> bool:
         # inputs, but FloorMod is not monotonic, and a difference may wrap around.
         if element in ("i16", "u16") or kind == "FloorMod" or (kind == "Subtract" and element.startswith("u")):
             return False
-        if kind not in ("ShapeOf", "Constant", "Parameter") and node.get_friendly_name() not in visited:
-            visited.add(node.get_friendly_name())
+        if kind not in ("ShapeOf", "Constant", "Parameter") and node.get_name() not in visited:
+            visited.add(node.get_name())
             pending += [value.get_node() for value in node.input_values()]
     return True
 

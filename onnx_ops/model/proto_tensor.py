@@ -6,6 +6,7 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 from onnx.numpy_helper import to_array
 
@@ -15,6 +16,9 @@ from onnx_ops.model.views import Array
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+_FIELDS = {"float_data": "<f4", "int32_data": "<i4", "int64_data": "<i8", "double_data": "<f8", "uint64_data": "<u8"}
+"""The fields that list the elements of a tensor without raw data, with their types; that of uint32 is the last, too."""
 
 
 class Tensor:
@@ -64,7 +68,7 @@ class Tensor:
     def tobytes(self) -> bytes:
         """Return the elements as little-endian bytes, after loading external ones into memory.
 
-        The elements must be numbers of at least 8 bits.
+        The element type must have 32 or 64 bits.
         """
         if self._array is not None:
             return self._array.tobytes()
@@ -73,7 +77,9 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
-        return to_array(self.raw).tobytes()
+        fields = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
+        elements, dtype = next(((elements, dtype) for elements, dtype in fields if elements), ([], "<u8"))
+        return np.array(elements, "<u4" if self.raw.data_type == onnx.TensorProto.UINT32 else dtype).tobytes()
 
     def load(self) -> None:
         """Read the elements from the external data file into memory, and close the file.

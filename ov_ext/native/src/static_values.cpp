@@ -54,19 +54,24 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
 }
 
 /// Returns whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes.
-bool has_right_bounds(const ov::Node* node, std::unordered_set<const ov::Node*>& visited) {
+bool has_right_bounds(const ov::Node* last) {
     using namespace ov::op;
-    const auto element = node->get_output_element_type(0);
-    // Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their inputs,
-    // but FloorMod is not monotonic, and a difference may wrap around.
-    if (element == ov::element::i16 || element == ov::element::u16 || ov::is_type<v1::FloorMod>(node) ||
-        (ov::is_type<v1::Subtract>(node) && !element.is_signed()))
-        return false;
-    const bool ends = ov::is_type_any_of<v0::ShapeOf, v3::ShapeOf>(node) || !visited.insert(node).second;
-    const auto inputs = ends ? ov::OutputVector() : node->input_values();
-    return std::all_of(inputs.begin(), inputs.end(), [&](const ov::Output<ov::Node>& input) {
-        return has_right_bounds(input.get_node(), visited);
-    });
+    std::vector<const ov::Node*> pending{last};
+    std::unordered_set<const ov::Node*> visited;
+    while (!pending.empty()) {
+        const auto node = pending.back();
+        pending.pop_back();
+        const auto element = node->get_output_element_type(0);
+        // Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
+        // inputs, but FloorMod is not monotonic, and a difference may wrap around.
+        if (element == ov::element::i16 || element == ov::element::u16 || ov::is_type<v1::FloorMod>(node) ||
+            (ov::is_type<v1::Subtract>(node) && !element.is_signed()))
+            return false;
+        if (!ov::is_type_any_of<v0::ShapeOf, v3::ShapeOf>(node) && visited.insert(node).second)
+            for (const auto& input : node->input_values())
+                pending.push_back(input.get_node());
+    }
+    return true;
 }
 
 /// Makes OpenVINO evaluate the bounds of a value and store them in its tensor. OpenVINO's headers declare no function
@@ -139,9 +144,8 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     const auto& tensor = source.get_tensor();
     const auto &lower = tensor.get_lower_value(), &upper = tensor.get_upper_value();
     const ov::Shape shape{static_cast<size_t>(*length)};
-    std::unordered_set<const ov::Node*> visited;
     if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape ||
-        !has_right_bounds(source.get_node(), visited))
+        !has_right_bounds(source.get_node()))
         return std::nullopt;
     return std::make_pair(lower, upper);
 }

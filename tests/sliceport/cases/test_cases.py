@@ -24,6 +24,7 @@ CASES = read_catalogue()
 
 NOT_OF_A_NODE = {
     "AxisSlice.of": "spells a selection as a slice, for passes",
+    "AxisSlice.is_empty_for_every_size": "asked by passes and inference",
     "AxisSlice.is_whole": "asked by passes",
     "AxisSlice.rows": "asked by passes",
     "AxisSlice.then": "composes slices, for passes",
