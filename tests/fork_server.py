@@ -151,7 +151,7 @@ def _clone() -> int:
 
 
 def _run(descriptors: list[int], name: tuple[str, str], args: tuple[Any, ...], *settings: Any) -> None:
-    """Call a function, end as an interpreter does, and return never."""
+    """Call a function, and end the process as an interpreter ends."""
     code = 1
     try:
         folder, environment, sys.path[:] = settings

@@ -1,7 +1,7 @@
-"""Python in a process of its own, forked from a server that has imported what takes long.
+"""Python in a process of its own, forked from a server that has imported what takes long and is not ours.
 
-What runs there imports modules as `python -m` and `python -c` do in a folder, but has those of the server already. Not
-for tests of how an interpreter starts: its streams, its environment, what it loads.
+What runs there imports our packages anew, as `python -m` and `python -c` do in a folder. Not for tests of how an
+interpreter starts: its streams, its environment, what it loads.
 """
 
 from __future__ import annotations
@@ -25,24 +25,12 @@ from fork_server import IS_SUPPORTED, Child, ForkServer
 
 POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
 NO_PROFILE = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # every 10 ms of what its threads do
-OURS = ("sliceport", "onnx_ops", "ov_ext")
 if sys.platform == "win32":
     CONTEXT = multiprocessing.get_context("spawn")
 else:
     CONTEXT = multiprocessing.get_context("forkserver")
     CONTEXT.set_forkserver_preload(["openvino_forms_child", "openvino_child"])
-PRELOADED = [
-    *(
-        "numpy",
-        "numpy.random",
-        "numpy.testing",
-        "onnx",
-        "onnx_ir",
-        "onnx_ir.passes.common",
-        "onnxruntime",
-        "distributed",
-    ),
-]
+PRELOADED = ["numpy.random", "numpy.testing", "onnx", "onnx_ir", "onnx_ir.passes.common", "onnxruntime", "distributed"]
 _started: list[Child | subprocess.Popen[bytes]] = []
 
 
@@ -181,20 +169,7 @@ def _interpret(descriptors: list[int], words: list[str], folder: str, environmen
     os.environ.update(environment)
     paths = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
-    _forget_shadowed(paths)
     return _run(words)
-
-
-def _forget_shadowed(folders: Sequence[str]) -> None:
-    """Forget the packages of ours that the server has imported if the first of these that is in a folder is another."""
-    for package in OURS:
-        loaded = sys.modules.get(package)
-        found = next(
-            (path for folder in folders for path in Path(folder).glob(f"{package}*") if path.stem == package), None
-        )
-        if loaded is not None and found is not None and not found.samefile(Path(str(loaded.__file__)).parent):
-            for name in [name for name in sys.modules if name.partition(".")[0] == package]:
-                del sys.modules[name]
 
 
 def _run(words: list[str]) -> int:

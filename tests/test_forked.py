@@ -47,7 +47,7 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
 
 @pytest.mark.parametrize("words", [["-m", "sliceport"], ["-c", "import sliceport"]])
 def test_modules_are_those_of_the_folder(tmp_path: Path, words: list[str]) -> None:
-    """Ours are imported anew, although the server has them."""
+    """Ours are imported from the folder, although the server knows where others are."""
     (tmp_path / "sliceport.py").write_text("print(__name__, open('here').read())")
     (tmp_path / "here").write_text("there")
     done = run(words, tmp_path)
