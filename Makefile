@@ -8,6 +8,7 @@ DEMO := models/dynamo_phi_dyn.onnx
 TESTS ?= tests
 BESIDE := .ci tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
 
+# `make test LONG=yes`, as in CI, also runs tests that take seconds each, and all random cases instead of a third.
 # `make unit SHUFFLE=7` runs the files, and the tests of each, in the order that 7 stands for.
 SHUFFLE ?=
 ORDER := $(if $(SHUFFLE),--random-order-bucket=module --random-order-seed=$(SHUFFLE))
@@ -58,22 +59,21 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
 	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
-# DirectML is downloaded, and C++ compiled, while pip installs. The tests start once nothing is installed any more. Linters
-# and pages run beside the tests, and their errors stand above the results of the tests.
+# DirectML is downloaded, and C++ compiled, while pip installs. Linters and the tests start once pip is done (AFTER), and the
+# tests once all is there; they end last, so that errors of linters and pages stand above their results.
 test: .venv/demo
-	$(MAKE) --jobs=4 parts .venv/docs
-	$(MAKE) --jobs=4 unit lint docs
+	$(MAKE) --jobs=4 provider unit lint docs AFTER=.venv/docs
 
 lint: lint-types lint-windows lint-style
 
-lint-types: .venv/test
+lint-types: .venv/test $(AFTER)
 	$(BIN)/mypy
 
 # What Windows runs, in a cache of its own, as two runs at once would write the same files.
-lint-windows: .venv/test
+lint-windows: .venv/test $(AFTER)
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sliceport onnx_ops ov_ext
 
-lint-style: .venv/test
+lint-style: .venv/test $(AFTER)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
@@ -98,7 +98,7 @@ ifneq ($(DIRECTML),no)
 	$(BIN)/sliceport directml install --if-possible
 endif
 
-unit: .venv/test parts
+unit: .venv/test parts $(AFTER)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ORDER)
 ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."

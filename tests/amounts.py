@@ -1,4 +1,4 @@
-"""Amounts of random or repeated cases that tests try: a third, or all if the environment has LONG=yes.
+"""Amounts of random or repeated cases that tests try: a third, or all if the environment has LONG=yes, as in CI.
 
 Each random case is drawn by its number, so that a short run tries the first cases of a long one.
 """
@@ -9,9 +9,13 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 Item = TypeVar("Item")
 
 _IS_LONG = os.environ.get("LONG") == "yes"
+
+long_only = pytest.mark.skipif(not _IS_LONG, reason="takes seconds, and others test the same on less: LONG=yes runs it")
 
 
 def amount(cases: int) -> int:

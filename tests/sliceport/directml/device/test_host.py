@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amounts import long_only
 from onnx_models import one_node
 from platforms import POSIX
 from processes import SMALL_HEAPS, assert_gone, children, host_of, resident
@@ -135,6 +136,7 @@ def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkey
     works(directml)
 
 
+@long_only
 def test_a_tensor_of_256_mib_is_sliced(directml: device.Device) -> None:
     """Time and memory grow in line with the size; benchmarks/soak.py goes up to 1 GiB."""
     sizes = (2**24, 4)
@@ -145,6 +147,7 @@ def test_a_tensor_of_256_mib_is_sliced(directml: device.Device) -> None:
     assert np.array_equal(got.view(np.uint32).reshape(2**10, 4), data.reshape(sizes)[:: -(2**14)])
 
 
+@long_only
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_two_thousand_operators_in_one_process(directml: device.Device) -> None:
     """Compiled operators are kept up to a bound, everything else is released: memory stays where it was."""
@@ -162,7 +165,9 @@ def test_two_thousand_operators_in_one_process(directml: device.Device) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize(
-    ("environment", "count"), [({}, 8), (SMALL_HEAPS, 40)], ids=["heaps that a single one would show", "small heaps"]
+    ("environment", "count"),
+    [({}, 8), pytest.param(SMALL_HEAPS, 40, marks=long_only)],
+    ids=["heaps that a single one would show", "small heaps"],
 )
 def test_sessions_leave_nothing_behind(directml: device.Device, environment: dict[str, str], count: int) -> None:
     with device.open(environment=environment) as opened:

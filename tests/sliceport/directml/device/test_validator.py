@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amounts import amount
 from descriptors import good, spoilt
 from onnx_node_cases import CASES as NODE_TESTS
 from onnx_node_cases import with_constants
@@ -52,7 +53,7 @@ def test_every_operator_of_ours_is_accepted_in_process_and_by_directml(
         assert directml.create_operator(operator) == 0, operator
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amount(8)))
 def test_wrong_descriptors_are_refused_in_process_and_by_directml(
     directml: device.Device, validator_folder: Path, seed: int
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from amounts import long_only
 from platforms import POSIX
 from processes import assert_gone, children, host_of
 
@@ -31,7 +32,7 @@ def allow_only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name]})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=long_only) if name == "proot" else name for name in NAMES])
 def test_each_way_runs_directml_and_ends_what_it_started(
     directml: device.Device, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

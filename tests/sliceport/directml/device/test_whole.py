@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx.utils
 import pytest
+from amounts import long_only
 from onnx_models import parse, save
 from platforms import require_shader_model_6
 
@@ -178,6 +179,7 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
     assert "the seed must not be negative" in capsys.readouterr().err
 
 
+@long_only
 def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path, tmp_path: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
     require_shader_model_6(directml)
