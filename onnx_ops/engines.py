@@ -8,13 +8,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sliceport.engines.engine import SingleNode, Value, WholeModel
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from onnx_ops.runtime.session import Value as Result
     from onnx_ops.verify.find_nodes import Provider
 
     Array = npt.NDArray[Any]
@@ -68,18 +67,11 @@ class OnnxruntimeCPU:
             MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session
-        from onnx_ops.runtime.session import Captured, NotComparable
 
         level = options.get("level", "all")
         if level not in session.LEVELS:
             raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
-        feeds = {name: Captured.of(array) for name, array in inputs.items()}
-        try:
-            job = session.Job(model.data, feeds, model.outputs, model.data_folder, level, _read_disabled(options))
-            results = session.run(job)
-        except session.NotRun as error:
-            raise ModelError(str(error)) from None
-        return {name: _to_value(result) for name, result in results.items() if not isinstance(result, NotComparable)}
+        return session.run(model, inputs, level, _read_disabled(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
         """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`."""
@@ -226,15 +218,6 @@ def _shared_provider(adapter: str | None = None) -> Provider:
 
 def _read_disabled(options: Mapping[str, str]) -> list[str]:
     return [name for name in options.get("disable", "").split("+") if name]
-
-
-def _to_value(result: Result) -> Value:
-    """Return a session's result as an array, or a tuple for a sequence or map; None if empty or not comparable."""
-    from onnx_ops.runtime.session import Captured
-
-    if isinstance(result, Captured):
-        return result.array()
-    return tuple(map(_to_value, result)) if isinstance(result, tuple) else None
 
 
 def _from_python(result: Any) -> Value:
