@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from sliceport.engines.engine import SingleNode, Value, WholeModel
+from onnx_ops.verify.directml_provider import OnnxruntimeDML
+from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-
-    from onnx_ops.verify.find_nodes import Provider
 
     Array = npt.NDArray[Any]
 
@@ -137,83 +134,6 @@ class OnnxReference:
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return lines that run a model; see `WritesScript`."""
         return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
-
-
-class OnnxruntimeDML:
-    """onnxruntime's DirectML execution provider. `run_model` may fall back on the CPU, `run_node` may not."""
-
-    name = "onnxruntime-dml"
-    description = "each node on onnxruntime's DirectML provider"
-    formats = model_formats = ("onnx",)
-    options: Mapping[str, str] = {"device_id": "the number of the adapter on Windows, 0 by default"}
-    is_isolated = True
-
-    def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs."""
-        return _shared_provider().version()
-
-    def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """Run a node; see `NodeEngine`.
-
-        Raises:
-            DeviceError: The provider refuses the node, or the host program failed.
-        """
-        import numpy as np
-
-        from onnx_ops.verify.one_node import element_dtype, output_names
-        from sliceport.engines.directml import shared_device
-
-        resolved = node.lowered.resolved
-        array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
-        names = output_names(resolved)
-        results = shared_device().run_onnx(node.model.SerializeToString(), {"data": array}, names)
-        return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
-
-    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
-
-        Raises:
-            DeviceError: The provider refuses the model, or the host program failed.
-            UsageError: `device_id` is not a number.
-        """
-        adapter = options.get("device_id")
-        if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
-            raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
-        return _shared_provider(adapter).run_model(model, inputs, options)
-
-    def script(self, options: Mapping[str, str]) -> str:
-        """Return lines that run a model; see `WritesScript`."""
-        provider = ("DmlExecutionProvider", dict(options)) if options else "DmlExecutionProvider"
-        return (
-            "import onnxruntime as ort  # pip install onnxruntime-directml\n"
-            "options = ort.SessionOptions()\n"
-            "# onnxruntime itself rewrites nothing, so that the provider gets the nodes of the model.\n"
-            "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
-            "options.enable_mem_pattern = False  # the DirectML provider does not support memory patterns\n"
-            f"session = ort.InferenceSession(path, options, providers=[{provider!r}])\n"
-            "assert 'DmlExecutionProvider' in session.get_providers(), 'this onnxruntime has no DirectML'\n"
-            "got = session.run(None, inputs)\n"
-        )
-
-
-@cache
-def _shared_provider(adapter: str | None = None) -> Provider:
-    """Return the provider for whole models on an adapter. Its device is shared, and closed when the process ends.
-
-    Args:
-        adapter: The number of the adapter; see `run_model.open_provider`.
-
-    Raises:
-        DeviceError: DirectML is not installed here.
-    """
-    import atexit
-
-    from onnx_ops.verify import run_model
-    from onnx_ops.verify.find_nodes import Provider
-
-    device = run_model.open_provider(adapter)
-    atexit.register(device.close)
-    return Provider(device)
 
 
 def _read_disabled(options: Mapping[str, str]) -> list[str]:
