@@ -89,13 +89,14 @@ class SplitToSlicePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        used_indices = [index for index, output in enumerate(node.outputs) if is_used(output)]
-        data = data_of(node)
-        if len(used_indices) != 1:
+        if sum(map(is_used, node.outputs)) != 1:
             return
+        data = data_of(node)
         spec = read_exact_split(node, opset, self.sizes(data))
-        (index,) = used_indices
-        new_nodes = build_slice(data, {spec.axis: AxisSlice(*spec.bounds[index], 1)}, opset)
-        new_nodes[-1].name = node.name
-        self.replace_nodes([node], new_nodes, {node.outputs[index]: new_nodes[-1].outputs[0]})
+        slices = {
+            output: build_slice(data, {spec.axis: AxisSlice(*bounds, 1)}, opset)
+            for output, bounds in zip(node.outputs, spec.bounds, strict=True)
+            if is_used(output)
+        }
+        self.replace_outputs_apart(node, slices)
         self.report_change(node, "Slice")
