@@ -34,8 +34,9 @@ import onnxruntime
 
 import sliceport
 from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import CANNOT_COMPILE
-from onnx_ops.verify.run_model import open_provider, run_on
+from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.diffing.difference import compare_values
 from sliceport.diffing.verify import compute, first_that_runs

@@ -24,7 +24,6 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
-from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -221,24 +220,13 @@ class _Checker:
         except DynamicSlice:
             pass
         if is_standard(node, *SLICING):
-            yield from _add_reports(self._find_fused(node))
+            with suppress(InvalidSlice, DynamicSlice):  # the parameters are not known
+                yield from _add_reports(fused_slice_defects(node, self._opset, known_shape(node), _data_of(node).dtype))
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
-
-    def _find_fused(self, node: NodeView) -> Defects:
-        """Return the defect of a slice that the DirectML provider fuses, as far as bounds, shape and type are known."""
-        data = node.inputs[0]
-        shape = known_shape(node)
-        if data is None or data.dtype is None or shape is None:
-            return ()
-        try:
-            return fused_slice_defects(node, self._opset, shape, BITS[data.dtype])
-        except (InvalidSlice, DynamicSlice):
-            return ()
 
     def _check_slice(self, node: NodeView) -> _Findings:
         """Find the defects of a valid Slice, reports about it, and starts whose meaning differs on short open axes."""
-        data = node.inputs[0]
-        assert data is not None
+        data = _data_of(node)
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
@@ -281,8 +269,7 @@ class _Checker:
 
     def _check_split(self, node: NodeView) -> _Findings:
         """Find the defects of a valid Split, reports about it, and open sizes that its parts do not fit."""
-        data = node.inputs[0]
-        assert data is not None
+        data = _data_of(node)
         sizes = sizes_of(data)
         yield from _add_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
@@ -322,6 +309,13 @@ class _Checker:
         if dim.value in self._symbols:
             return repr(dim.value)
         return f"axis {axis} of {value.name!r}" if id(value) in self._open_inputs and not dim.value else ""
+
+
+def _data_of(node: NodeView) -> ValueView:
+    """Return the first input of a node that `check_node` accepts."""
+    data = node.inputs[0]
+    assert data is not None
+    return data
 
 
 def _add_reports(defects: Defects) -> _Findings:

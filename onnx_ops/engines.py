@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from sliceport.engines.engine import SingleNode, Value, WholeModel
-from sliceport.errors import ModelError, UsageError
+from onnx_ops.verify.directml_provider import OnnxruntimeDML
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-
-    from onnx_ops.runtime.session import Value as Result
-    from onnx_ops.verify.find_nodes import Provider
 
     Array = npt.NDArray[Any]
 
@@ -68,18 +64,11 @@ class OnnxruntimeCPU:
             MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session
-        from onnx_ops.runtime.session import Captured, NotComparable
 
         level = options.get("level", "all")
         if level not in session.LEVELS:
             raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
-        feeds = {name: Captured.of(array) for name, array in inputs.items()}
-        try:
-            job = session.Job(model.data, feeds, model.outputs, model.data_folder, level, _read_disabled(options))
-            results = session.run(job)
-        except session.NotRun as error:
-            raise ModelError(str(error)) from None
-        return {name: _to_value(result) for name, result in results.items() if not isinstance(result, NotComparable)}
+        return session.run(model, inputs, level, _read_disabled(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
         """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`."""
@@ -147,94 +136,8 @@ class OnnxReference:
         return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
 
 
-class OnnxruntimeDML:
-    """onnxruntime's DirectML execution provider. `run_model` may fall back on the CPU, `run_node` may not."""
-
-    name = "onnxruntime-dml"
-    description = "each node on onnxruntime's DirectML provider"
-    formats = model_formats = ("onnx",)
-    options: Mapping[str, str] = {"device_id": "the number of the adapter on Windows, 0 by default"}
-    is_isolated = True
-
-    def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs."""
-        return _shared_provider().version()
-
-    def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """Run a node; see `NodeEngine`.
-
-        Raises:
-            DeviceError: The provider refuses the node, or the host program failed.
-        """
-        import numpy as np
-
-        from onnx_ops.verify.one_node import element_dtype, output_names
-        from sliceport.engines.directml import shared_device
-
-        resolved = node.lowered.resolved
-        array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
-        names = output_names(resolved)
-        results = shared_device().run_onnx(node.model.SerializeToString(), {"data": array}, names)
-        return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
-
-    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
-
-        Raises:
-            DeviceError: The provider refuses the model, or the host program failed.
-            UsageError: `device_id` is not a number.
-        """
-        adapter = options.get("device_id")
-        if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
-            raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
-        return _shared_provider(adapter).run_model(model, inputs, options)
-
-    def script(self, options: Mapping[str, str]) -> str:
-        """Return lines that run a model; see `WritesScript`."""
-        provider = ("DmlExecutionProvider", dict(options)) if options else "DmlExecutionProvider"
-        return (
-            "import onnxruntime as ort  # pip install onnxruntime-directml\n"
-            "options = ort.SessionOptions()\n"
-            "# onnxruntime itself rewrites nothing, so that the provider gets the nodes of the model.\n"
-            "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
-            "options.enable_mem_pattern = False  # the DirectML provider does not support memory patterns\n"
-            f"session = ort.InferenceSession(path, options, providers=[{provider!r}])\n"
-            "assert 'DmlExecutionProvider' in session.get_providers(), 'this onnxruntime has no DirectML'\n"
-            "got = session.run(None, inputs)\n"
-        )
-
-
-@cache
-def _shared_provider(adapter: str | None = None) -> Provider:
-    """Return the provider for whole models on an adapter. Its device is shared, and closed when the process ends.
-
-    Args:
-        adapter: The number of the adapter; see `run_model.open_provider`.
-
-    Raises:
-        DeviceError: DirectML is not installed here.
-    """
-    import atexit
-
-    from onnx_ops.verify import run_model
-    from onnx_ops.verify.find_nodes import Provider
-
-    device = run_model.open_provider(adapter)
-    atexit.register(device.close)
-    return Provider(device)
-
-
 def _read_disabled(options: Mapping[str, str]) -> list[str]:
     return [name for name in options.get("disable", "").split("+") if name]
-
-
-def _to_value(result: Result) -> Value:
-    """Return a session's result as an array, or a tuple for a sequence or map; None if empty or not comparable."""
-    from onnx_ops.runtime.session import Captured
-
-    if isinstance(result, Captured):
-        return result.array()
-    return tuple(map(_to_value, result)) if isinstance(result, tuple) else None
 
 
 def _from_python(result: Any) -> Value:

@@ -121,13 +121,13 @@ class Kept(device.Device):
 
 @pytest.fixture(scope="session")
 def _kept_provider() -> Iterator[Callable[..., Kept]]:
-    from onnx_ops.verify import run_model
+    from onnx_ops.verify import directml_provider
 
     opened: list[Kept] = []
 
     def open_it(_adapter: str | None = None) -> Kept:
         if not opened:
-            opened.append(Kept(install.host_command(), run_model.TIMEOUT, retries=True))
+            opened.append(Kept(install.host_command(), directml_provider.TIMEOUT, retries=True))
         return opened[0]
 
     yield open_it
@@ -138,9 +138,9 @@ def _kept_provider() -> Iterator[Callable[..., Kept]]:
 @pytest.fixture
 def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[..., Kept]) -> None:
     """Share one host program between tests of whole models, which do not test its start."""
-    from onnx_ops.verify import run_model, verify_directml
+    from onnx_ops.verify import directml_provider, run_model, verify_directml
 
-    for module in (run_model, verify_directml):
+    for module in (directml_provider, run_model, verify_directml):
         monkeypatch.setattr(module, "open_provider", _kept_provider)
 
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.model.views import Array, Dims, static_sizes
+from onnx_ops.model.views import Array, Dims, read_dim, static_sizes
 
 MAX_BYTES = 2**20
 """Limit of the size in bytes of a constant that is computed or read."""
@@ -97,7 +97,7 @@ def read_type(serialized: bytes) -> Facts:
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
         return Facts(tensor.elem_type)
-    return Facts(tensor.elem_type, tuple([_read_dim(dim) for dim in tensor.shape.dim]))
+    return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
@@ -115,12 +115,6 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
     else:
         return facts
     return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
-
-
-def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else None  # some exporters write -1 for an open size
-    return dim.dim_param or None
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from onnx_ops.model.contested import find_disagreement
+from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import (
     MAX_AXES,
     SLICE_INPUTS_OPSET,
@@ -293,7 +294,7 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
     return (CONV_TRANSPOSE_PADDING,) if is_refused else ()
 
 
-def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits: int) -> Defects:
+def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
     """Return the defect that a Slice or Split triggers between nodes that the DirectML provider fuses with it.
 
     The provider fuses a slice only if each of the values around it has one reader.
@@ -301,12 +302,14 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
     Args:
         node: The node.
         opset: Version of its operator set.
-        shape: The shape of its data.
-        bits: The bits of an element.
+        shape: The shape of its data; None if a size is not known.
+        element: The element type of its data; None if it is not known.
 
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.
     """
+    if shape is None or element is None:
+        return ()
     read_outputs = [i for i, output in enumerate(node.outputs) if output.uses() or output.is_graph_output()]
     data = node.inputs[0]
     if data is None or len(read_outputs) != 1 or not _is_computed_for_one_reader(data):
@@ -318,7 +321,7 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...], bits
     else:
         region = split_spec(node, opset, shape).resolve(shape)[read_outputs[0]]
     start = _start_of_run(region)  # the defect shows at aligned addresses only
-    return (ALIGNED_RUN,) if start is not None and start * bits % _ALIGNMENT_BITS == 0 else ()
+    return (ALIGNED_RUN,) if start is not None and start * BITS[element] % _ALIGNMENT_BITS == 0 else ()
 
 
 def _start_of_run(region: Region) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from mmap import ACCESS_READ, mmap
 from pathlib import PurePosixPath, PureWindowsPath
+from typing import TypeVar
 
 import onnx
 import onnx_ir as ir
@@ -14,10 +15,12 @@ from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.views import read_dim
 from onnx_ops.model.walk import all_nodes
 from sliceport.errors import ModelError
-from sliceport.formats import DeclaredDim, DeclaredShapes
+from sliceport.formats import DeclaredShapes
 
+T = TypeVar("T")
 _LOCATION = b"location"
 """The key of an external file's name. Protobuf writes text unencoded, so a file without these bytes names none."""
 
@@ -38,7 +41,7 @@ def declared_in(graph: onnx.GraphProto) -> DeclaredShapes:
     """Return the shapes of the inputs of a graph as `declared_shapes` does."""
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
-        _text(value.name): [_read_dim(dim) for dim in value.type.tensor_type.shape.dim]
+        _text(value.name): [_text(read_dim(dim)) for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape")
         else None
         for value in graph.input
@@ -46,15 +49,9 @@ def declared_in(graph: onnx.GraphProto) -> DeclaredShapes:
     }
 
 
-def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return _text(dim.dim_param) or None
-
-
-def _text(text: str | bytes) -> str:
-    """Return text of a model as a str; protobuf gives bytes if it is not UTF-8."""
-    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+def _text(part: T | bytes) -> T | str:
+    """Return a part of a model with text as a str; protobuf gives bytes if it is not UTF-8."""
+    return part.decode("utf-8", "surrogateescape") if isinstance(part, bytes) else part
 
 
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:

@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, inliner
+from onnx_ir.passes.common import InlinePass, RemoveUnusedFunctionsPass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
-from onnx_ops.model.walk import all_graphs, all_nodes, all_values, model_graphs, model_nodes
+from onnx_ops.model.walk import all_graphs, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -27,10 +27,8 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    called = _called_functions(model)
-    for key in model.functions.keys() - called:  # the pass would inline them into each other
-        del model.functions[key]
-    if not called:
+    RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]  # InlinePass would inline them into each other
+    if not model.functions:
         return
     try:
         with _linear_naming(model):
@@ -67,17 +65,6 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
         yield
     finally:
         module.update(originals)
-
-
-def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
-    """Return the keys of the functions that the main graph calls, directly or through others."""
-    called: set[ir.OperatorIdentifier] = set()
-    holders: list[ir.Graph | ir.Function] = [model.graph]
-    while holders:
-        keys = {key for key in map(ir.Node.op_identifier, all_nodes(holders.pop())) if key in model.functions} - called
-        called |= keys
-        holders += [model.functions[key] for key in keys]
-    return called
 
 
 def name_left_out_outputs(model: ir.Model) -> bool:

@@ -17,7 +17,7 @@ from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims
+from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
@@ -154,13 +154,7 @@ class Value:
             tensor = self.declared.tensor_type
             self._element = tensor.elem_type if tensor.HasField("elem_type") else None
             if tensor.HasField("shape"):
-                self._shape = tuple([_read_dim(dim) for dim in tensor.shape.dim])
-
-
-def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | Symbol:
-    if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else Symbol(None)  # some exporters write -1 for an open size
-    return Symbol(dim.dim_param if dim.HasField("dim_param") else None)
+                self._shape = _to_shape(tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
 class Node:

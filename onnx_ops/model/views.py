@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import onnx
 
 Array = npt.NDArray[Any]
 Dims = tuple[int | str | None, ...]
@@ -164,6 +167,13 @@ class ModelView(Protocol):
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
         """Replace the outputs of a node by constants (element type, elements) and remove the node from its graph."""
         ...
+
+
+def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    """Return a size of a ModelProto: a number, a symbol, or None. Some exporters write -1 for an open size."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param or None
 
 
 def dims_of(shape: ShapeView | None) -> Dims | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import fused_slice_defects
-from onnx_ops.model.element_type import BITS
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import data_of
 
@@ -27,10 +26,7 @@ class AlignedRunForDirectMLPass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
-        shape, dtype = self.static_shape(data), self.value_info.dtype(data)
-        if shape is None or dtype is None:
-            return
-        defects = fused_slice_defects(node, opset, shape, BITS[dtype])
+        defects = fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
         if not defects:
             return
         (output,) = [value for value in node.outputs if value.uses()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
 import onnx_ir as ir
@@ -17,7 +18,15 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
+from onnx_ops.passes.edits import (
+    GraphEdits,
+    annotate_nodes,
+    annotate_value,
+    is_used,
+    remove_nodes,
+    remove_unread,
+    source_of,
+)
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import make_names_unique, mark_new
@@ -137,11 +146,11 @@ class SlicingPass(ir.passes.InPlacePass):
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
             assert value is not None
-            split = self.edits.identities.source_of(value).producer()
+            split = source_of(value).producer()
             if is_operator(split, "Split"):
                 replaced_outputs[split].append(output)
         for split, outputs in replaced_outputs.items():
-            if would_be_gated(split.outputs, outputs, self.edits.identities):
+            if would_be_gated(split.outputs, outputs):
                 raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():
@@ -189,6 +198,14 @@ class SlicingPass(ir.passes.InPlacePass):
         for source in inputs:
             remove_unread(source)
 
+    def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
+        """Replace a node by other nodes for each output that is used; the last of these nodes writes the output."""
+        last_nodes = [nodes[-1] for nodes in new.values()]
+        for output, last in zip(new, last_nodes, strict=True):
+            last.name = f"{node_name(node)}_{output.name or ''}" if len(new) > 1 else node.name
+        successors = {output: last.outputs[0] for output, last in zip(new, last_nodes, strict=True)}
+        self.replace_nodes([node], list(chain.from_iterable(new.values())), successors, last_nodes)
+
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
         """Replace a node by constants, and report it; skip it if engines would refuse a model with such a constant.
 
@@ -196,16 +213,12 @@ class SlicingPass(ir.passes.InPlacePass):
             node: The node.
             tensors: A tensor for each output that is used, in order.
         """
-        used = [output for output in node.outputs if is_used(output)]
-        if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in zip(used, tensors, strict=True)):
+        constants = dict(zip(filter(is_used, node.outputs), tensors, strict=True))
+        if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in constants.items()):
             reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
             self.skip(node, reason)
             return
-        constants = [build_tensor(tensor) for tensor in tensors]
-        for constant, output in zip(constants, used, strict=True):
-            constant.name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
-        successors = {output: constant.outputs[0] for output, constant in zip(used, constants, strict=True)}
-        self.replace_nodes([node], constants, successors, constants)
+        self.replace_outputs_apart(node, {output: [build_tensor(tensor)] for output, tensor in constants.items()})
         self.report_change(node, "Constant")
 
 

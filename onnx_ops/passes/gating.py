@@ -8,33 +8,33 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import find_readers, is_gated
 from onnx_ops.model.nodes import is_operator
-from onnx_ops.passes.edits import Identities
+from onnx_ops.passes.edits import source_of
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
 
 
-def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
+def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value]) -> bool:
     """Return whether one of `parts`, those of a Split, and one of `added` gate each other.
 
     False if parts gate each other already, or added values do: then one Split of all makes nothing worse.
     """
-    partners = {partner for value in added for partner in _find_partners(value, identities)}
+    partners = {partner for value in added for partner in _find_partners(value)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
-def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
+def _find_partners(part: ir.Value) -> Iterator[ir.Value]:
     """Yield the values that gate a part, and all factors of the products that the part gates."""
     for product, _ in find_readers(part, "Mul"):
-        for factor in _list_sources(product, identities):
+        for factor in _list_sources(product):
             sigmoid = factor.producer()
             if is_operator(sigmoid, "Sigmoid"):
-                yield from _list_sources(sigmoid, identities)
+                yield from _list_sources(sigmoid)
     for _, gate in find_readers(part, "Sigmoid"):
         for product, _ in find_readers(gate, "Mul"):
-            yield from _list_sources(product, identities)
+            yield from _list_sources(product)
 
 
-def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
+def _list_sources(node: ir.Node) -> list[ir.Value]:
     """Return the inputs of a node, each in front of all Identity nodes."""
-    return [identities.source_of(value) for value in node.inputs if value is not None]
+    return [source_of(value) for value in node.inputs if value is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from math import prod
 
 import onnx_ir as ir
@@ -14,7 +14,6 @@ from onnx_ops.model.nodes import (
     SPLIT_INPUT_OPSET,
     constant,
     has_valid_arity,
-    node_name,
     read_int,
 )
 from onnx_ops.model.specs import has_sizes_input, slice_spec, split_spec_with_open_sizes
@@ -310,23 +309,18 @@ class PortableSplitPass(PortablePass):
             self.replace_nodes([node], new_nodes, dict(zip(node.outputs, new_nodes[-1].outputs, strict=True)))
             self.report_change(node, "Split")
         else:
-            self._replace_by_slices(node, opset, spec, used)
+            self._replace_by_slices(node, opset, spec)
 
-    def _replace_by_slices(self, node: ir.Node, opset: int, spec: SplitSpec, used: Sequence[ir.Value]) -> None:
-        """Replace a Split by a Slice for each of its `used` parts, or an Identity if the part is all of the data."""
-        data = data_of(node)
-        new_nodes: list[ir.Node] = []
-        slices: list[ir.Node] = []
+    def _replace_by_slices(self, node: ir.Node, opset: int, spec: SplitSpec) -> None:
+        """Replace a Split by a Slice for each part that is read, or an Identity if the part is all of the data."""
+        data, parts = data_of(node), {}
         for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):
                 entries = normalize({spec.axis: AxisSlice(start, stop, 1)}, self.sizes(data))
-                part = build_slice(data, entries, opset, lists_steps=True) if entries else [ir.node("Identity", [data])]
-                part[-1].name = f"{node_name(node)}_{output.name or ''}" if len(used) > 1 else node.name
-                new_nodes += part
-                slices.append(part[-1])
-        successors = dict(zip(used, (node_of_part.outputs[0] for node_of_part in slices), strict=True))
-        self.replace_nodes([node], new_nodes, successors, slices)
-        self.report_change(node, slices[0].op_type if slices else NOTHING)
+                slice_nodes = build_slice(data, entries, opset, lists_steps=True) if entries else []
+                parts[output] = slice_nodes or [ir.node("Identity", [data])]
+        self.replace_outputs_apart(node, parts)
+        self.report_change(node, next(iter(parts.values()))[-1].op_type if parts else NOTHING)
 
 
 class PortableConcatPass(PortablePass):

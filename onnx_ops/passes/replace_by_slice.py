@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze
-from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.edits import is_used, source_of
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from sliceport.slicing import AxisSlice
 
@@ -62,7 +62,7 @@ class ScalarGatherToSlicePass(NodePass):
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 0:
             return
-        if is_operator(self.edits.identities.source_of(data).producer(), "Shape"):
+        if is_operator(source_of(data).producer(), "Shape"):
             return
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)
@@ -89,13 +89,14 @@ class SplitToSlicePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        used_indices = [index for index, output in enumerate(node.outputs) if is_used(output)]
-        data = data_of(node)
-        if len(used_indices) != 1:
+        if sum(map(is_used, node.outputs)) != 1:
             return
+        data = data_of(node)
         spec = read_exact_split(node, opset, self.sizes(data))
-        (index,) = used_indices
-        new_nodes = build_slice(data, {spec.axis: AxisSlice(*spec.bounds[index], 1)}, opset)
-        new_nodes[-1].name = node.name
-        self.replace_nodes([node], new_nodes, {node.outputs[index]: new_nodes[-1].outputs[0]})
+        slices = {
+            output: build_slice(data, {spec.axis: AxisSlice(*bounds, 1)}, opset)
+            for output, bounds in zip(node.outputs, spec.bounds, strict=True)
+            if is_used(output)
+        }
+        self.replace_outputs_apart(node, slices)
         self.report_change(node, "Slice")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
@@ -86,11 +86,11 @@ class Rewriting:
                 "changes": [
                     {"node": change.node, "op": change.op, "replacement": change.replacement} for change in changes
                 ],
-                "skipped": _skipped_to_json(self.skipped[name]),
+                "skipped": [asdict(node) for node in self.skipped[name]],
             }
             for name, changes in self.changes.items()
         }
-        contested = _skipped_to_json(self.contested)
+        contested = [asdict(node) for node in self.contested]
         invalid = [node.to_json() for node in self.invalid]
         counts = {"nodes_before": self.before, "nodes_after": self.after}
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
@@ -106,10 +106,6 @@ class Rewriting:
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
         counts = f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
         return "\n".join([*group_nodes(findings, verbose=verbose), counts])
-
-
-def _skipped_to_json(nodes: Sequence[Skipped]) -> list[dict[str, str]]:
-    return [{"node": skipped.node, "op": skipped.op, "reason": skipped.reason} for skipped in nodes]
 
 
 def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:

@@ -7,7 +7,6 @@ from contextlib import suppress
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
-from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
@@ -88,16 +87,12 @@ class SplitForDirectMLPass(NodePass):
         if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
-        new_nodes: list[ir.Node] = []
-        slices: list[ir.Node] = []
-        successors = {}
-        for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
-            if is_used(output):
-                new_nodes += self._build_part(data, spec.axis, start, stop, opset)
-                new_nodes[-1].name = f"{node_name(node)}_{output.name or ''}"
-                successors[output] = new_nodes[-1].outputs[0]
-                slices.append(new_nodes[-1])
-        self.replace_nodes([node], new_nodes, successors, slices)
+        parts = {
+            output: self._build_part(data, spec.axis, start, stop, opset)
+            for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True)
+            if is_used(output)
+        }
+        self.replace_outputs_apart(node, parts)
         self.report_change(node, "Slice", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:

@@ -12,12 +12,15 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.tensor_bytes import TensorBytes
+from sliceport.errors import ModelError
 
 STRING = 8
 LEVELS = {
@@ -71,82 +74,45 @@ class Captured(TensorBytes):
             return onnx.numpy_helper.to_array(packed)
         return self.data.view(dtype.numpy()).reshape(self.shape)
 
-    def equals(self, other: Captured) -> bool:
-        """Return whether type, sizes and every bit are the same."""
-        same = self.element == other.element and self.shape == other.shape
-        return same and np.array_equal(self.data, other.data)
 
+def run(
+    model: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], level: str, disabled: Sequence[str] = ()
+) -> dict[str, Value]:
+    """Run a model and return its outputs by name, without those whose bytes onnxruntime does not return.
 
-@dataclass(frozen=True)
-class NotComparable:
-    """A value whose bytes onnxruntime does not return.
-
-    Attributes:
-        type: The name of its type in onnxruntime, or else in Python.
-    """
-
-    type: str
-
-
-Value = Captured | NotComparable | tuple["Value", ...] | None
-"""A tensor, a value without accessible bytes, a sequence, a map (as keys and values), or None for an empty optional."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A run of a model.
-
-    Attributes:
-        model: The serialised model.
-        feeds: The inputs by name.
-        names: The names of the outputs to compute.
-        data_folder: The folder of external data, or an empty string.
+    Args:
+        model: The model.
+        inputs: An array for each input.
         level: The level of graph optimisation, a name of `LEVELS`.
         disabled: The names of optimizers that onnxruntime leaves out.
-    """
-
-    model: bytes
-    feeds: Mapping[str, Captured]
-    names: Sequence[str]
-    data_folder: str = ""
-    level: str = "none"
-    disabled: Sequence[str] = ()
-
-
-class NotRun(Exception):
-    """An error: onnxruntime does not load or run the model."""
-
-
-def run(job: Job) -> dict[str, Value]:
-    """Run a model and return its outputs by name.
 
     Raises:
-        NotRun: onnxruntime does not load or run the model.
+        ModelError: onnxruntime does not load or run the model.
         MemoryError: onnxruntime runs out of memory.
         ImportError: onnxruntime is not installed.
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[job.level])
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4
-    if job.level == "none":  # a constant matrix would be packed, and its products summed in another order
+    if level == "none":  # a constant matrix would be packed, and its products summed in another order
         options.add_session_config_entry("session.disable_prepacking", "1")
-    if job.data_folder:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
+    if model.data_folder:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
     # Kernels may leave values unwritten if a tensor is empty; another fill each time makes such values differ.
-    if any(0 in feed.shape for feed in job.feeds.values()):
+    if any(array.size == 0 for array in inputs.values()):
         _fill_new_memory(next(_fill_bytes))
     try:
-        extra = {"disabled_optimizers": list(job.disabled)} if job.disabled else {}
-        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"], **extra)
-        return _run_session(ort, session, job)
+        extra = {"disabled_optimizers": list(disabled)} if disabled else {}
+        session = ort.InferenceSession(model.data, options, providers=["CPUExecutionProvider"], **extra)
+        return _run_session(ort, session, inputs, model.outputs)
     except (MemoryError, ImportError):
         raise
     except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
         message = " ".join(str(error).split())
         if "bad_alloc" in message or "Failed to allocate memory" in message:
             raise MemoryError from None
-        raise NotRun(message) from None
+        raise ModelError(message) from None
     finally:
         _fill_new_memory(0)
 
@@ -160,20 +126,23 @@ def _fill_new_memory(fill: int) -> None:
         ctypes.CDLL(None).mallopt(_M_PERTURB, fill and fill ^ 0xFF)
 
 
-def _run_session(ort: Any, session: Any, job: Job) -> dict[str, Value]:
+def _run_session(
+    ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
+) -> dict[str, Value]:
     """Run a session: on OrtValues, because NumPy lacks some of ONNX's types, unless an input has strings."""
-    buffers: list[Any] = []  # kept alive, because onnxruntime reads their memory while it runs
-    feeds = {name: _make_feed(ort, value, buffers) for name, value in job.feeds.items()}
-    if any(value.element == STRING for value in job.feeds.values()):  # `run_with_ort_values` takes no strings
-        return {name: _run_for_output(session, name, feeds) for name in job.names}
-    results = session.run_with_ort_values(list(job.names), feeds)
+    captured = {name: Captured.of(array) for name, array in inputs.items()}
+    feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
-    for name, result in zip(job.names, results, strict=True):
-        outputs[name] = _from_ort(result) if result.is_tensor() else _run_for_output(session, name, feeds)
+    if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` takes no strings
+        for name in names:
+            outputs |= _run_for_output(session, name, feeds)
+        return outputs
+    for name, result in zip(names, session.run_with_ort_values(list(names), feeds), strict=True):
+        outputs |= {name: _from_ort(result)} if result.is_tensor() else _run_for_output(session, name, feeds)
     return outputs
 
 
-def _make_feed(ort: Any, value: Captured, buffers: list[Any]) -> Any:
+def _make_feed(ort: Any, value: Captured) -> Any:
     if value.element == STRING:
         return value.array()
     count = int(np.prod(value.shape, dtype=np.int64))
@@ -181,38 +150,35 @@ def _make_feed(ort: Any, value: Captured, buffers: list[Any]) -> Any:
     data = np.zeros(count * width, np.uint8)  # onnxruntime reads this size even if elements are packed
     data[: value.data.size] = value.data
     array = data.view(f"V{width}").reshape(value.shape)
-    buffers.append(array)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)  # it keeps the array alive
 
 
-def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
-    """Compute one output by `session.run`, which also takes strings and returns sequences."""
+def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[str, Value]:
+    """Compute one output by `session.run`, which also takes strings and returns sequences; none if it has no bytes."""
     try:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:
         if "No corresponding Numpy type" in str(error):
-            return NotComparable(next(output.type for output in session.get_outputs() if output.name == name))
+            return {}
         raise
-    return _from_python(result)
+    return {name: _from_python(result)} if isinstance(result, np.ndarray | list | dict | NoneType) else {}
 
 
 def _from_python(value: Any) -> Value:
-    if value is None:
-        return None
+    """Return a result as an array, or as a tuple for a sequence or a map; None for an empty optional."""
     if isinstance(value, list):
-        return tuple(_from_python(item) for item in value)
+        return tuple(map(_from_python, value))
     if isinstance(value, dict):
         return tuple(_from_python(np.array(list(items))) for items in (value.keys(), value.values()))
-    return Captured.of(value) if isinstance(value, np.ndarray) else NotComparable(type(value).__name__)
+    return Captured.of(value).array() if isinstance(value, np.ndarray) else None
 
 
-def _from_ort(value: Any) -> Value:
-    shape = tuple(value.shape())
+def _from_ort(value: Any) -> npt.NDArray[Any]:
     if value.data_type() == "tensor(string)":
-        return Captured(_pack_strings(value.numpy()), shape, STRING)
+        return Captured.of(value.numpy()).array()
     size = value.tensor_size_in_bytes()
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
-    return Captured(np.frombuffer(data, np.uint8), shape, value.element_type())
+    return Captured(np.frombuffer(data, np.uint8), tuple(value.shape()), value.element_type()).array()
 
 
 def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ops.verify.inputs import overridable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
-from sliceport.diffing.verify import compute
+from sliceport.diffing.verify import InputRun, compute
 from sliceport.engines.engine import Value
 from sliceport.wording import list_names
 
@@ -28,36 +28,9 @@ _SECONDS = 60.0
 """Limit for all runs on other values, because a Loop may never end on them."""
 
 
-@dataclass(frozen=True)
-class OtherValues:
-    """A run with other values than the defaults of inputs.
-
-    Attributes:
-        inputs: All arrays.
-        replaced: The inputs whose defaults were replaced.
-        unchanged: The inputs that keep their defaults, because no other was tried or the model failed with each.
-        outputs: The outputs; None if nothing was replaced.
-    """
-
-    inputs: dict[str, Array]
-    replaced: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    outputs: dict[str, Value] | None
-
-    @property
-    def label(self) -> str:
-        """The description of the run that follows a sentence about its result."""
-        return f" with other values than the defaults of {list_names(self.replaced)}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about the defaults that were not replaced."""
-        if not self.unchanged:
-            return ()
-        return (f"{list_names(self.unchanged)} kept the default: no other value was tried, or none let the model run.",)
-
-
-def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, Array]) -> OtherValues:
+def run_with_other_values(
+    runnable: Runnable, side: Side, inputs: Mapping[str, Array]
+) -> tuple[InputRun | None, tuple[str, ...]]:
     """Run a model with the defaults of as many inputs as possible replaced by other values.
 
     Indices and sizes may accept few values only. If the model does not run with all defaults replaced, the
@@ -68,30 +41,32 @@ def run_with_other_values(runnable: Runnable, side: Side, inputs: Mapping[str, A
         runnable: The model.
         side: The engine that runs it.
         inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
+
+    Returns:
+        The run, None if nothing was replaced; and sentences about the defaults that were not replaced.
     """
-    defaults = {value.name or "": value for value in overridable_inputs(runnable.model)}
-    defaults = {name: value for name, value in defaults.items() if name not in inputs}
+    defaults = {value.name or "": value for value in overridable_inputs(runnable.model) if value.name not in inputs}
     variants = {name: choices for name, value in defaults.items() if (choices := _other_values(value))}
     unchanged = [name for name, value in defaults.items() if name not in variants and not _is_empty(value)]
-    tensors = {name: value.const_value for name, value in defaults.items()}
-    integers = [name for name in variants if (tensor := tensors[name]) is not None and tensor.dtype.is_integer()]
+    integers = [
+        name for name in variants if (tensor := defaults[name].const_value) is not None and tensor.dtype.is_integer()
+    ]
+    not_integers = [name for name in variants if name not in integers]
     bounded = replace(side, budget=Budget(_SECONDS))
-    arrays, outputs = dict(inputs), None
-    refused = integers[_MAX_ONE_BY_ONE:]
+    arrays, outputs, replaced = dict(inputs), None, list[str]()
     try:
-        run = _run_with_variants(runnable, bounded, inputs, variants)
-        if run is not None:
-            return OtherValues(run[0], tuple(variants), tuple(unchanged), run[1])
-        not_integers = [name for name in variants if name not in integers]
-        for names in (not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
-            run = _run_with_variants(runnable, bounded, arrays, {name: variants[name] for name in names})
-            if run is None:
-                refused += names
-            else:
-                arrays, outputs = run
+        # If the first of these attempts succeeds, no variants are left for the others.
+        for names in (list(variants), not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
+            chosen = {name: variants[name] for name in names if name not in replaced}
+            run = _run_with_variants(runnable, bounded, arrays, chosen)
+            if run is not None:
+                (arrays, outputs), replaced = run, [*replaced, *chosen]
     except (BudgetSpent, MemoryError):
-        return OtherValues(dict(inputs), (), (*unchanged, *variants), None)
-    return OtherValues(arrays, tuple(variants.keys() - set(refused)), (*unchanged, *refused), outputs)
+        outputs, replaced = None, []
+    kept = [*unchanged, *(name for name in variants if name not in replaced)]
+    sentence = f"{list_names(kept)} kept the default: no other value was tried, or none let the model run."
+    label = f" with other values than the defaults of {list_names(replaced)}"
+    return None if outputs is None else InputRun(arrays, outputs, label), (sentence,) if kept else ()
 
 
 def _run_with_variants(

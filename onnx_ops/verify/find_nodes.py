@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,14 @@ import onnx
 
 from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.directml_provider import OnnxruntimeDML
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import find_data_files
-from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode
 from sliceport.diffing.search import Search
 from sliceport.diffing.side import Side
 from sliceport.directml.device import CallFailed, Device, HostDied
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import WholeModel
 from sliceport.engines.model_run import Finding
 
 Array = npt.NDArray[Any]
@@ -30,38 +28,6 @@ _MAX_COMPARED_BYTES = 1024
 """Constants of more bytes are weights, by whose content nodes do not differ."""
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
-
-
-@dataclass(frozen=True)
-class Provider:
-    """The DirectML provider on one device, as an engine for whole models."""
-
-    device: Device
-    name: str = ONNXRUNTIME_DML
-    description: str = "onnxruntime's DirectML provider"
-    model_formats: tuple[str, ...] = ("onnx",)
-    options: Mapping[str, str] = field(default_factory=dict)
-    is_isolated: bool = True
-
-    def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs."""
-        return str(self.device.facts()["onnxruntime"])
-
-    def run_model(
-        self,
-        model: WholeModel,
-        inputs: Mapping[str, Array],
-        options: Mapping[str, str],  # noqa: ARG002
-    ) -> dict[str, Value]:
-        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
-
-        Raises:
-            DeviceError: The provider refuses the model, or the host program failed.
-        """
-        with self.device.without_retries():
-            files = find_data_files(model)
-            results = self.device.run_onnx(model.data, inputs, model.outputs, fallback=True, data_files=files)
-        return dict(zip(model.outputs, results, strict=True))
 
 
 def find_refusals(
@@ -79,7 +45,7 @@ def find_refusals(
         kind: The kind of the failure; a node that fails in another way is not its cause.
         message: The message of the failure.
     """
-    bad, good = Side(Provider(device), {}), onnxruntime_cpu.side()
+    bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     refused = _find_refused_alone(graph, device, good, inputs, kind)
     if refused:
         return tuple(Finding("refused", node.name, node.op_type, _describe_refusal(node, why)) for node, why in refused)
@@ -123,7 +89,7 @@ def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
     """Find for each output the first node on the way to it that the provider computes differently, if there is one."""
-    bad, good = Side(Provider(device), {}), onnxruntime_cpu.side()
+    bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     findings = []
     for output in outputs:
         case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
@@ -154,7 +120,7 @@ def _describe_refusal(node: GraphNode, why: str) -> str:
 def _find_refusal_reason(device: Device, model: WholeModel, arrays: Mapping[str, Array], kind: Kind) -> str:
     """Run a model and return its error message if the error is of this kind, else an empty text."""
     try:
-        Provider(device).run_model(model, arrays, {})
+        OnnxruntimeDML(device).run_model(model, arrays, {})
     except (CallFailed, HostDied) as error:
         return str(error).rstrip(".") if isinstance(error, kind) else ""
     return ""

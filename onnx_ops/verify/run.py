@@ -173,11 +173,11 @@ def _run_model(
     observed, side = runnable.observe(sorted((read | written) & computed)), onnxruntime_cpu.side()
     inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
     runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
-    others = run_with_other_values(observed, side, inputs)
-    if others.outputs is not None:
-        values = _add_given_values(runnable.model, others.outputs, others.inputs, read)
-        runs.append(_ModelRun(values, f" This is{others.label}."))
-    return runs, others.notes
+    other_run, notes = run_with_other_values(observed, side, inputs)
+    if other_run is not None:
+        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read)
+        runs.append(_ModelRun(values, f" This is{other_run.label}."))
+    return runs, notes
 
 
 def _add_given_values(

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
@@ -22,16 +23,12 @@ from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
-from sliceport.directml.device.windows import ADAPTER
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
 from sliceport.wording import spell
 
 Array = npt.NDArray[Any]
-
-TIMEOUT = 600.0
-"""Limit in seconds for one call of the host program."""
 
 
 def run_model(
@@ -69,19 +66,6 @@ def run_model(
         arrays = runnable.make_inputs(given, shapes, seed)
     with open_provider() as dml:
         return run_on(dml, runnable, arrays, expected, locates=against)
-
-
-def open_provider(adapter: str | None = None) -> device.Device:
-    """Open the device that whole models run on, which retries failed calls.
-
-    Args:
-        adapter: The number of the adapter on Windows; None for that of the environment.
-
-    Raises:
-        DeviceError: DirectML is not installed, or cannot run on this machine.
-    """
-    environment = None if adapter is None else {ADAPTER: adapter}
-    return device.open(timeout=TIMEOUT, retries=True, environment=environment)
 
 
 def run_on(

@@ -18,7 +18,7 @@ from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import tolerance_of
-from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier, verify_or_refuse
+from sliceport.diffing.verify import Difference, Trial, Verification, Verifier, verify_or_refuse
 
 Array = npt.NDArray[Any]
 VerificationT = TypeVar("VerificationT", bound=Verification)
@@ -97,12 +97,12 @@ def verify_rewriting(
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
     verifier = Verifier(first, second, reference)
     runs = verifier.make_runs(declared_in(first.proto.graph), shapes, given, seed, tries_empty=True)
-    others = run_with_other_values(first, reference, runs[0].inputs)
-    verifier.notes.extend(others.notes)
-    if others.outputs is not None:
+    other_run, notes = run_with_other_values(first, reference, runs[0].inputs)
+    verifier.notes.extend(notes)
+    if other_run is not None:
         # The first run decides which engines are compared. Runs with other seeds and sizes come last, because a
         # comparison ends at the first difference, and one that other defaults cause is to be named as such.
-        runs.insert(1, InputRun(others.inputs, others.outputs, others.label))
+        runs.insert(1, other_run)
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import is_adapters_fault
-from onnx_ops.verify.run_model import open_provider, run_on
+from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.diffing.verify import Difference, InputRun, NotVerified, Verification

@@ -13,9 +13,10 @@ import pytest
 from onnx_models import parse
 from platforms import ended_by
 
-from onnx_ops.runtime import onnxruntime_cpu, session
-from onnx_ops.runtime.session import Captured, NotComparable, Value
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.session import Captured
 from sliceport.diffing.side import RunFailed
+from sliceport.engines.engine import Value
 from sliceport.errors import MissingExtra
 from sliceport.sandbox import supervisor
 
@@ -29,18 +30,16 @@ ELEMENTS = {
 
 def run(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]], names: list[str]) -> dict[str, Value]:
     """Run a model in a child."""
-    feeds = {name: Captured.of(array) for name, array in inputs.items()}
-    values: dict[str, Value] = supervisor.call(session.run, session.Job(proto.SerializeToString(), feeds, names))
-    return values
+    return onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, names), inputs)
 
 
 def run_side(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]]) -> Any:
-    return onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, ["y"]), inputs)["y"]
+    return run(proto, inputs, ["y"])["y"]
 
 
 def array_of(value: Value) -> npt.NDArray[Any]:
-    assert isinstance(value, Captured)
-    return value.array()
+    assert isinstance(value, np.ndarray)
+    return value
 
 
 def element_of(dtype: npt.DTypeLike) -> int:
@@ -62,9 +61,9 @@ def test_every_type_goes_in_and_comes_out(name: str, shape: tuple[int, ...]) -> 
     proto = parse(f"(float{[*shape] if shape else ''} x) => (y) {{ y = Identity (x) }}", 21, 10)
     proto.graph.input[0].type.tensor_type.elem_type = element
     (got,) = run(proto, {"x": array}, ["y"]).values()
-    assert isinstance(got, Captured)
-    assert got.equals(Captured.of(array))
-    assert (got.shape, got.element) == (shape, element)
+    captured = Captured.of(array_of(got))
+    assert captured.data.tolist() == Captured.of(array).data.tolist()
+    assert (captured.shape, captured.element) == (shape, element)
     assert np.array_equal(array_of(got), array)
 
 
@@ -91,13 +90,13 @@ def test_sequences_and_optionals_come_out() -> None:
     assert np.array_equal(array_of(got["y"]), x)
 
 
-def test_a_value_that_onnxruntime_does_not_return_is_not_comparable() -> None:
+def test_value_that_onnxruntime_does_not_return_is_left_out() -> None:
     """Read bfloat16 beside an input of strings, which only the interface by NumPy's types takes."""
     proto = parse("(string[1] x, bfloat16[1] b) => (y, c) { y = Identity (x)  c = Identity (b) }", 21, 10)
     inputs = {"x": np.array(["a"], object), "b": np.ones(1, ml_dtypes.bfloat16)}
     got = run(proto, inputs, ["y", "c"])
     assert array_of(got["y"]).tolist() == ["a"]
-    assert got["c"] == NotComparable("tensor(bfloat16)")
+    assert got.keys() == {"y"}
 
 
 DIVISION = parse("(int64[2] x, int64[2] d) => (y) { y = Div (x, d) }", 21, 10)

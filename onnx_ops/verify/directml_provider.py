@@ -1,0 +1,117 @@
+"""onnxruntime's DirectML execution provider as an engine. Importing this module loads neither NumPy nor onnx."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sliceport.defects.engines import ONNXRUNTIME_DML
+from sliceport.engines.engine import SingleNode, Value, WholeModel
+from sliceport.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from sliceport.directml.device import Device
+
+    Array = npt.NDArray[Any]
+
+TIMEOUT = 600.0
+"""Limit in seconds for one call of the host program."""
+
+
+class OnnxruntimeDML:
+    """onnxruntime's DirectML execution provider. `run_model` may fall back on the CPU, `run_node` may not.
+
+    Args:
+        device: The device that runs whole models; None for the shared one of the adapter that the options name.
+    """
+
+    name = ONNXRUNTIME_DML
+    description = "each node on onnxruntime's DirectML provider"
+    formats = model_formats = ("onnx",)
+    options: Mapping[str, str] = {"device_id": "the number of the adapter on Windows, 0 by default"}
+    is_isolated = True
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device
+
+    def version(self) -> str:
+        """Return the version of onnxruntime to which the provider belongs."""
+        return str((self._device or _shared_device()).facts()["onnxruntime"])
+
+    def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+        """Run a node; see `NodeEngine`.
+
+        Raises:
+            DeviceError: The provider refuses the node, or the host program failed.
+        """
+        import numpy as np
+
+        from onnx_ops.verify.one_node import element_dtype, output_names
+        from sliceport.engines.directml import shared_device
+
+        resolved = node.lowered.resolved
+        array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
+        names = output_names(resolved)
+        results = shared_device().run_onnx(node.model.SerializeToString(), {"data": array}, names)
+        return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
+
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
+        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
+
+        Raises:
+            DeviceError: The provider refuses the model, or the host program failed.
+            UsageError: `device_id` is not a number.
+        """
+        adapter = options.get("device_id")
+        if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
+            raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
+        from onnx_ops.verify.runnable import find_data_files
+
+        device = self._device or _shared_device(adapter)
+        with device.without_retries():
+            files = find_data_files(model)
+            results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, data_files=files)
+        return dict(zip(model.outputs, results, strict=True))
+
+    def script(self, options: Mapping[str, str]) -> str:
+        """Return lines that run a model; see `WritesScript`."""
+        provider = ("DmlExecutionProvider", dict(options)) if options else "DmlExecutionProvider"
+        return (
+            "import onnxruntime as ort  # pip install onnxruntime-directml\n"
+            "options = ort.SessionOptions()\n"
+            "# onnxruntime itself rewrites nothing, so that the provider gets the nodes of the model.\n"
+            "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
+            "options.enable_mem_pattern = False  # the DirectML provider does not support memory patterns\n"
+            f"session = ort.InferenceSession(path, options, providers=[{provider!r}])\n"
+            "assert 'DmlExecutionProvider' in session.get_providers(), 'this onnxruntime has no DirectML'\n"
+            "got = session.run(None, inputs)\n"
+        )
+
+
+def open_provider(adapter: str | None = None) -> Device:
+    """Open the device that whole models run on, which retries failed calls.
+
+    Args:
+        adapter: The number of the adapter on Windows; None for that of the environment.
+
+    Raises:
+        DeviceError: DirectML is not installed, or cannot run on this machine.
+    """
+    from sliceport.directml import device
+    from sliceport.directml.device.windows import ADAPTER
+
+    environment = None if adapter is None else {ADAPTER: adapter}
+    return device.open(timeout=TIMEOUT, retries=True, environment=environment)
+
+
+@cache
+def _shared_device(adapter: str | None = None) -> Device:
+    """Return the device of `open_provider` that this process shares and closes at its end."""
+    device = open_provider(adapter)
+    atexit.register(device.close)
+    return device
