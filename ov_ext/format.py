@@ -69,11 +69,18 @@ class OpenVINO:
         """Return the file of the weights, which has the same name and ends in .bin."""
         return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
-    def lower(self, model: Any, **options: Any) -> Program:
-        """Lower a model; see `ov_ext.lowering.lower`."""
-        from ov_ext.lowering import lower
+    def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
+        """Lower a model; see `Format`.
 
-        return lower(model, **options)
+        New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
+        tensor names, or else by the node's friendly name, with the output's number if there are several.
+        """
+        read = _read(model, input_shapes)
+        from ov_ext.read import read_slicing_nodes
+        from sliceport.directml.layouts import Options
+        from sliceport.directml.lower import lower_nodes
+
+        return lower_nodes(read_slicing_nodes(read), Options.of(**options))
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `ov_ext.checking.check`."""
@@ -94,10 +101,10 @@ class OpenVINO:
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
-        from ov_ext.files import read_with_shapes
+        read = _read(model)
         from ov_ext.ov_graph import OpenVINOGraph
 
-        return OpenVINOGraph(read_with_shapes(model))
+        return OpenVINOGraph(read)
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:  # noqa: ARG002
         """Refuse: DirectML does not run IR.
@@ -160,6 +167,18 @@ class OpenVINO:
         return Result(report, verification, None if is_path(model) or is_refused else hardened)
 
 
+def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
+    """Read or copy a model; see `read_with_shapes`.
+
+    Raises:
+        MissingExtra: openvino is not installed.
+    """
+    from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
+    from ov_ext.files import read_with_shapes
+
+    return read_with_shapes(model, shapes)
+
+
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     """Read a model; rewrite the slicing of a file of another format if OpenVINO does not read the file as it is.
 
@@ -171,10 +190,8 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     Raises:
         ModelError: OpenVINO reads the file neither before nor after the rewriting.
     """
-    from ov_ext.files import read_with_shapes
-
     try:
-        return read_with_shapes(model), ()
+        return _read(model), ()
     except ModelError as error:
         source_format = format_of(model)
         if source_format.name == OpenVINO.name:
@@ -183,7 +200,7 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
             file = os.path.join(folder, "model.onnx")
             try:
                 source_format.rewrite(model, file)
-                return read_with_shapes(file), (_REWRITTEN,)
+                return _read(file), (_REWRITTEN,)
             except ModelError:
                 raise error from None
 

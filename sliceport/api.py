@@ -48,15 +48,17 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
         MissingExtra: A package that reads the format is not installed.
     """
-    return format_of(model).lower(
+    program = format_of(model).lower(
         model,
         input_shapes=read_input_shapes(input_shapes),
         feature_level=feature_level,
         input_layout=input_layout,
         output_layout=output_layout,
         views=views,
-        strict=strict,
     )
+    if strict:
+        program.raise_refused()
+    return program
 
 
 def check(
