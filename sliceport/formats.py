@@ -238,6 +238,17 @@ def format_of(model: Any) -> Format:
     raise UsageError(f"a model is a file's path or an object of {all_packages}, got {type(model).__name__}.")
 
 
+def declared_shapes(model: Any) -> DeclaredShapes:
+    """Return the declared shapes of the inputs of a model; none if its format does not declare shapes.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: No installed format takes the model.
+    """
+    format_ = format_of(model)
+    return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
+
+
 def all_targets() -> tuple[str, ...]:
     """Return the engines that models can be hardened for."""
     return tuple(dict.fromkeys(target for format_ in formats().values() for target in format_.targets))

@@ -77,7 +77,6 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "command": job.command,
         "options": options,
         "inputs": {name: _digest_input(file, folder, files) for name, file in options.get("inputs", {}).items()},
-        "chooses_shapes": job.chooses_shapes,
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,

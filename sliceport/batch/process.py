@@ -28,7 +28,8 @@ from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
-from sliceport.formats import DeclaresShapes, format_of
+from sliceport.formats import DeclaresShapes, declared_shapes, format_of
+from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.sandbox import supervisor
 from sliceport.wording import command_line_spelling, describe_unforeseen
 
@@ -154,13 +155,15 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             output.mkdir(parents=True)
         options = options_of(job, task)
         shapes = _shapes_of_inputs(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
-        if job.chooses_shapes:
-            from sliceport.open_shapes import choose_shapes
-
-            chosen_shapes = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
-        options["input_shapes"] = chosen_shapes | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
+        if (open_sizes := options.pop("open_sizes", None)) is not None:
+            given = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
+            declared = declared_shapes(identity.path)
+            is_size = isinstance(open_sizes, int)
+            chosen = fill_sizes(declared, given, open_sizes) if is_size else choose_sizes(declared, given)
+            chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
+        options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
