@@ -210,8 +210,8 @@ def harden(
     """
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
-    forms, reading = read_form_options(engine, without, read_as)
-    form = {"without": forms, "read_as": reading} if forms or reading else {}
+    forms = read_form_options(engine, without, read_as)
+    form = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, can_compare
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
@@ -36,8 +36,13 @@ def describe_misfit(engine: object) -> str:
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that can take part in comparisons of models of a format, by name."""
-    return {name: engine for name, engine in engines().items() if can_compare(engine, format_name)}
+    """Return the engines that can take part in comparisons of models of a format, by name; a model engine cannot."""
+    return {
+        name: engine
+        for name, engine in engines().items()
+        if isinstance(engine, OperatorEngine | OperatorValidator)
+        or (isinstance(engine, NodeEngine) and format_name in engine.formats)
+    }
 
 
 def model_engines() -> dict[str, ModelEngine]:
