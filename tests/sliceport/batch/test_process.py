@@ -29,6 +29,7 @@ from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.formats import formats
 from sliceport.sandbox import child_process, supervisor
+from sliceport.sandbox.child_process import ChildTerminated
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -451,7 +452,7 @@ def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monke
     def call(function: Any, *args: Any, **limits: Any) -> Any:
         called.append(function.__name__)
         if len(called) in (1, 3):
-            raise supervisor.ChildTerminated("was ended by SIGTERM")
+            raise ChildTerminated("was ended by SIGTERM")
         return real(function, *args, **limits)
 
     monkeypatch.setattr(supervisor, "call", call)
