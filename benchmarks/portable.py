@@ -44,7 +44,8 @@ from onnx_ops.verify.runnable import read_complete_model
 from sliceport.defects.profiles import PROFILES
 from sliceport.diffing.verify import first_that_runs
 from sliceport.errors import SliceportError
-from sliceport.open_shapes import choose_shapes
+from sliceport.formats import declared_shapes
+from sliceport.open_shapes import choose_sizes
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -102,7 +103,7 @@ def read_models(folders: list[Path]) -> Iterator[Case]:
     for path, shapes in exports + [(path, {}) for folder in folders for path in sorted(folder.glob("*.onnx"))]:
         try:
             network = read_complete_model(path)
-            chosen = {**choose_shapes(path), **shapes}
+            chosen = {**choose_sizes(declared_shapes(path)), **shapes}
             inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), chosen, {}, 0)
             outputs = [expected[output.name] for output in network.proto.graph.output]
             arrays = [value for value in outputs if isinstance(value, np.ndarray)]

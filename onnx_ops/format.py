@@ -6,25 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_names
 from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.errors import unknown_name
-from sliceport.formats import (
-    ChangeOptions,
-    CompareOptions,
-    DeclaredShapes,
-    HardenOptions,
-    InputShapes,
-    LowerOptions,
-    Path,
-    Result,
-    RewriteOptions,
-    RunOptions,
-)
+from sliceport.formats import DeclaredShapes, InputShapes, Path, Result
 
 if TYPE_CHECKING:
     import onnx
@@ -97,7 +86,7 @@ class ONNX:
 
         return node_ids(model)
 
-    def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
+    def lower(self, model: Any, **options: Any) -> Program:
         """Lower a model; see `onnx_ops.lowering.lower`."""
         from onnx_ops.lowering import lower
 
@@ -109,13 +98,13 @@ class ONNX:
 
         return check(model, input_shapes)
 
-    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
+    def compare(self, model: Any, **options: Any) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.run.compare`."""
         from onnx_ops.verify.run import compare
 
         return compare(model, **options)
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
+    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
         """Run a model on the DirectML provider; see `onnx_ops.verify.run_model`."""
         from onnx_ops.verify.run_model import run_model
 
@@ -135,9 +124,7 @@ class ONNX:
         gc.collect()  # frees the model that was read, which has cycles, and a copy of the weights that are in its file
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
-    def rewrite(
-        self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
-    ) -> Result:
+    def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
@@ -167,7 +154,7 @@ class ONNX:
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[HardenOptions]) -> Result:
+    def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Harden a model for DirectML, or write it in a portable form; see `onnx_ops.passes`."""
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
@@ -194,7 +181,7 @@ class ONNX:
 
 
 def _harden_portably(
-    model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: HardenOptions
+    model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: Mapping[str, Any]
 ) -> Result:
     """Write a model in a portable form, without raising its operator set if that fails the verification."""
     from onnx_ops.model.io import to_ir
@@ -243,7 +230,7 @@ def _change(
     report_nothing: Callable[[], Any],
     change: Callable[[ir.Model], tuple[ir.Model, Any]],
     verify: Callable[..., Verification],
-    options: ChangeOptions,
+    options: Mapping[str, Any],
 ) -> Result:
     """Change a model, and write or return the result; with the option `verify`, only if it computes the same.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx
 
@@ -16,8 +16,7 @@ from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import CheckedModel, is_onnx_ir, read_any
 from onnx_ops.model.views import ModelView
-from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.layouts import Layout, Options, read_layout
+from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
@@ -31,11 +30,7 @@ def lower(
     model: AnyModel,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    feature_level: str | FeatureLevel = LATEST,
-    input_layout: Layout = None,
-    output_layout: Layout = None,
-    views: bool = False,
-    strict: bool = False,
+    **options: Any,
 ) -> Program:
     """Lower every Slice and Split of a model to DirectML operators.
 
@@ -43,26 +38,15 @@ def lower(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
             are not read.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
-            `0,2,3,1`), or strides in elements by value name; packed row-major by default.
-        output_layout: The same for the outputs.
-        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
-        strict: Whether a refused node raises instead of being reported.
+        options: Feature level, layouts and views, as for `sliceport.lower`.
 
     Raises:
         ModelError: The model cannot be read.
         UsageError: `model` is not a model, or an option does not fit it.
-        InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
-    options = Options(
-        FeatureLevel.parse(feature_level), read_layout(input_layout), read_layout(output_layout), views=views
-    )
+    lower_options = Options.of(**options)
     with open_view(model) as (view, source):
-        program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
-    if strict:
-        program.raise_refused()
-    return program
+        return replace(lower_nodes(read_slicing_nodes(view, input_shapes), lower_options), source=source)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ov_ext.one_node import OneNode
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import read_slicing_nodes, slicing_nodes
 from sliceport.arguments import is_path, read_input_shapes, read_seed
-from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+from sliceport.defects.engines import OPENVINO
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
@@ -22,13 +22,13 @@ from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
 from sliceport.engines.engine import Engine
-from sliceport.engines.registry import choose_engines, with_ready_validators
+from sliceport.engines.registry import choose_engines
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
+from sliceport.formats import formats
 from sliceport.slicing import SplitSpec
 
 REFERENCE = OPENVINO
-DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, OURS.name, "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**26
@@ -53,8 +53,8 @@ def compare(
     Args:
         model: A file's path, or an `openvino.Model`.
         input_shapes: Sizes for inputs by name.
-        executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default is
-            `DEFAULT_EXECUTORS` and the validators that are installed.
+        executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default are those of
+            the format and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: The seed of the random data.
 
@@ -63,10 +63,9 @@ def compare(
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
-    executor_names = with_ready_validators(DEFAULT_EXECUTORS) if executors is None else executors
-    engines = choose_engines(executor_names, "openvino", REFERENCE)
+    engines = choose_engines(executors, formats()["openvino"])
     prepared = read_with_shapes(model, shapes)
-    program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
+    program = lower_nodes(read_slicing_nodes(prepared), Options.of(feature_level=feature_level))
     comparisons: list[Comparison] = []
     for lowered, (_, node_in_model) in zip(program.nodes, slicing_nodes(prepared), strict=True):
         if lowered.reason is not None:

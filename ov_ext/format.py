@@ -7,28 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.diffing.verify import verify_or_refuse
-from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UsageError, unknown_name
-from sliceport.formats import (
-    ChangeOptions,
-    CompareOptions,
-    DeclaredShapes,
-    InputShapes,
-    LowerOptions,
-    ManyFiles,
-    Path,
-    Result,
-    RewriteOptions,
-    RunOptions,
-    format_of,
-)
+from sliceport.formats import DeclaredShapes, InputShapes, ManyFiles, Path, Result, format_of
 from sliceport.sandbox.place import check_not_read
 from sliceport.wording import spell
 
@@ -82,11 +69,18 @@ class OpenVINO:
         """Return the file of the weights, which has the same name and ends in .bin."""
         return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
-    def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower a model; see `ov_ext.lowering.lower`."""
-        from ov_ext.lowering import lower
+    def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
+        """Lower a model; see `Format`.
 
-        return lower(model, **options)
+        New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
+        tensor names, or else by the node's friendly name, with the output's number if there are several.
+        """
+        read = _read(model, input_shapes)
+        from ov_ext.read import read_slicing_nodes
+        from sliceport.directml.layouts import Options
+        from sliceport.directml.lower import lower_nodes
+
+        return lower_nodes(read_slicing_nodes(read), Options.of(**options))
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `ov_ext.checking.check`."""
@@ -95,30 +89,24 @@ class OpenVINO:
 
         return check(model, input_shapes)
 
-    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
+    def compare(self, model: Any, **options: Any) -> Report:
         """Compare engines on each node alone, on random data; see `ov_ext.compare`."""
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.compare import compare
 
-        if options.get("inputs"):
+        if options.pop("inputs", None):
             option = spell("inputs", "--input")
             raise UsageError(f"{option} is for ONNX models: nodes of OpenVINO models run alone, on random data.")
-        return compare(
-            model,
-            input_shapes=options.get("input_shapes"),
-            executors=options.get("executors"),
-            feature_level=options.get("feature_level", LATEST),
-            seed=options.get("seed", 0),
-        )
+        return compare(model, **options)
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
-        from ov_ext.files import read_with_shapes
+        read = _read(model)
         from ov_ext.ov_graph import OpenVINOGraph
 
-        return OpenVINOGraph(read_with_shapes(model))
+        return OpenVINOGraph(read)
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
+    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:  # noqa: ARG002
         """Refuse: DirectML does not run IR.
 
         Raises:
@@ -131,7 +119,7 @@ class OpenVINO:
         model: Any,
         output: Path | None,  # noqa: ARG002
         passes: Sequence[str] | None = None,  # noqa: ARG002
-        **options: Unpack[RewriteOptions],  # noqa: ARG002
+        **options: Any,  # noqa: ARG002
     ) -> Result:
         """Refuse: `rewrite` takes ONNX models.
 
@@ -141,36 +129,54 @@ class OpenVINO:
         description = f"'{model}'" if is_path(model) else type(model).__name__
         raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {description}.")
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
+    def harden(
+        self,
+        model: Any,
+        output: Path | None,
+        target: str,
+        *,
+        verify: bool | str = False,
+        overwrite: bool = False,
+        **options: Any,
+    ) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
         from ov_ext import read_model, write_model
         from ov_ext.hardening import harden
         from ov_ext.verify import verify_hardening
 
-        engine = options.get("verify", False)
-        if not isinstance(engine, bool) and engine != target:
-            raise unknown_name("verify", engine, [target])
+        if not isinstance(verify, bool) and verify != target:
+            raise unknown_name("verify", verify, [target])
         if output is not None and is_path(model):
             _check_keeps_data(model, output)
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes)
-        run_options: Any = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
         verifications: list[Verification] = []
 
         def accept(changed: ov.Model) -> bool:
-            if engine:
-                verifications.append(verify_or_refuse(lambda: verify_hardening(model, changed, **run_options)))
-            return not engine or verifications[0].is_equal
+            if verify:
+                verifications.append(verify_or_refuse(lambda: verify_hardening(model, changed, **options)))
+            return not verify or verifications[0].is_equal
 
         if output is not None:
-            overwrite = options.get("overwrite", False)
             write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
         else:
             accept(hardened)
         verification = verifications[0] if verifications else None
         is_refused = verification is not None and not verification.is_equal
         return Result(report, verification, None if is_path(model) or is_refused else hardened)
+
+
+def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
+    """Read or copy a model; see `read_with_shapes`.
+
+    Raises:
+        MissingExtra: openvino is not installed.
+    """
+    from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
+    from ov_ext.files import read_with_shapes
+
+    return read_with_shapes(model, shapes)
 
 
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
@@ -184,10 +190,8 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     Raises:
         ModelError: OpenVINO reads the file neither before nor after the rewriting.
     """
-    from ov_ext.files import read_with_shapes
-
     try:
-        return read_with_shapes(model), ()
+        return _read(model), ()
     except ModelError as error:
         source_format = format_of(model)
         if source_format.name == OpenVINO.name:
@@ -196,7 +200,7 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
             file = os.path.join(folder, "model.onnx")
             try:
                 source_format.rewrite(model, file)
-                return read_with_shapes(file), (_REWRITTEN,)
+                return _read(file), (_REWRITTEN,)
             except ModelError:
                 raise error from None
 

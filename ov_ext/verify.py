@@ -25,7 +25,7 @@ from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.formats import DeclaresShapes, InputShapes, format_of
+from sliceport.formats import InputShapes, declared_shapes, format_of
 from sliceport.wording import group_nodes
 
 Array = npt.NDArray[Any]
@@ -76,12 +76,11 @@ def verify_hardening(
     moved = frozenset(
         name for name in graph_before.outputs if only_moves(graph_before, range(len(graph_before.nodes)), name)
     )
-    declared = format_.declared_shapes(before) if isinstance(format_, DeclaresShapes) else {}
     names = match_names(graph_before, graph_after)
     for reference in references:
         verifier = Verifier(graph_before, graph_after, reference, names, moved)
         try:
-            runs = verifier.make_runs(declared, shapes, given_arrays, seed)
+            runs = verifier.make_runs(declared_shapes(before), shapes, given_arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:

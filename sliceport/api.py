@@ -10,17 +10,7 @@ from sliceport.arguments import check_path, is_path, read_input_shapes, read_inp
 from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.errors import UsageError
-from sliceport.formats import (
-    Arrays,
-    FormOptions,
-    InputShapes,
-    Path,
-    Result,
-    RunOptions,
-    choose_target,
-    format_of,
-    formats,
-)
+from sliceport.formats import Arrays, InputShapes, Path, Result, choose_target, format_of, formats
 
 if TYPE_CHECKING:
     from sliceport.checking import CheckReport
@@ -58,15 +48,17 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
         MissingExtra: A package that reads the format is not installed.
     """
-    return format_of(model).lower(
+    program = format_of(model).lower(
         model,
         input_shapes=read_input_shapes(input_shapes),
         feature_level=feature_level,
         input_layout=input_layout,
         output_layout=output_layout,
         views=views,
-        strict=strict,
     )
+    if strict:
+        program.raise_refused()
+    return program
 
 
 def check(
@@ -218,8 +210,8 @@ def harden(
     """
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
-    forms, reading = read_form_options(engine, without, read_as)
-    form: FormOptions = {"without": forms, "read_as": reading} if forms or reading else {}
+    forms = read_form_options(engine, without, read_as)
+    form = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
 
@@ -231,5 +223,5 @@ def _check_output(model: Any, output: Path | None) -> None:
         raise UsageError(f"a model in a file needs an output: the changed '{model}' has to be written to some file.")
 
 
-def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> RunOptions:
+def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> dict[str, Any]:
     return {"input_shapes": read_input_shapes(input_shapes), "inputs": read_inputs(inputs), "seed": read_seed(seed)}

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 from sliceport.errors import UsageError
 
 
-@dataclass(frozen=True)
-class EntryPoint:
-    """An entry point and its object.
-
-    Attributes:
-        name: The name of the entry point.
-        value: The module and the name of the object, as `module:name`.
-        distribution: The distribution that installed it; empty if unknown.
-        loaded: The object; None if it cannot be used.
-        error: The reason why the object cannot be used.
-    """
-
-    name: str
-    value: str
-    distribution: str
-    loaded: Any = None
-    error: UsageError | None = None
-
-
-def try_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda _: "") -> Iterator[EntryPoint]:
-    """Yield the entry points of a group, sorted by name, including those that are unusable.
+def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
+    """Yield the entry points of a group, sorted by name, each with its object, or a UsageError if that is unusable.
 
     Args:
         group: The group.
@@ -38,7 +18,6 @@ def try_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda 
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
-        identity = (point.name, point.value, point.dist.name if point.dist else "")
         label = f"entry point {point.name!r} of {group} ({point.value})"
         try:
             loaded = point.load()
@@ -48,16 +27,16 @@ def try_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda 
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
             failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
-            yield EntryPoint(*identity, error=failure)
+            yield point, failure
             continue
         if misfit:
-            yield EntryPoint(*identity, error=UsageError(f"{label} {misfit}."))
+            yield point, UsageError(f"{label} {misfit}.")
             continue
         names.add(loaded.name)
-        yield EntryPoint(*identity, loaded)
+        yield point, loaded
 
 
-def load_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:
+def load_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> dict[str, Any]:
     """Return the registered objects by their `name` attribute, in the order of the entry points' names.
 
     Args:
@@ -67,9 +46,9 @@ def load_entry_points(group: str, describe_misfit: Callable[[Any], str] = lambda
     Raises:
         UsageError: An object cannot be loaded, is unsuitable, or has the name of another one.
     """
-    loaded: dict[str, Any] = {}
-    for point in try_entry_points(group, describe_misfit):
-        if point.error is not None:
-            raise point.error
-        loaded[point.loaded.name] = point.loaded
-    return loaded
+    objects: dict[str, Any] = {}
+    for _, loaded in try_entry_points(group, describe_misfit):
+        if isinstance(loaded, UsageError):
+            raise loaded
+        objects[loaded.name] = loaded
+    return objects

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sliceport.arguments import is_path
 from sliceport.entry_points import load_entry_points
@@ -15,8 +15,6 @@ from sliceport.errors import UsageError, unknown_name
 if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
     from sliceport.diffing.verify import Verification
-    from sliceport.directml.feature_levels import FeatureLevel
-    from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -94,58 +92,11 @@ class Result:
         return "\n".join([self.changes.text(verbose=verbose), *verification])
 
 
-class LowerOptions(TypedDict, total=False):
-    """Keyword arguments of `Format.lower`; `sliceport.lower` describes them."""
-
-    input_shapes: InputShapes
-    feature_level: str | FeatureLevel
-    input_layout: Layout
-    output_layout: Layout
-    views: bool
-    strict: bool
-
-
-class RunOptions(TypedDict, total=False):
-    """Keyword arguments of the methods that run a model; `sliceport.compare` describes them."""
-
-    input_shapes: InputShapes
-    inputs: Arrays
-    seed: int
-
-
-class CompareOptions(RunOptions, total=False):
-    """Keyword arguments of `Format.compare`; `sliceport.compare` describes them."""
-
-    executors: Sequence[str] | None
-    feature_level: str | FeatureLevel
-
-
-class ChangeOptions(RunOptions, total=False):
-    """Keyword arguments of the methods that change a model; `sliceport.harden` describes them."""
-
-    verify: bool | str
-    overwrite: bool
-
-
-class FormOptions(TypedDict, total=False):
-    """Keyword arguments of `Format.harden` that only the targets of `sliceport.defects.profiles` take."""
-
-    without: Sequence[str]
-    read_as: str | None
-
-
-class HardenOptions(ChangeOptions, FormOptions, total=False):
-    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
-
-
-class RewriteOptions(ChangeOptions, total=False):
-    """Keyword arguments of `Format.rewrite`; `sliceport.rewrite` describes them."""
-
-    simplify: bool | str | Sequence[str]
-
-
 class Format(Protocol):
     """A format of models. Its methods raise SliceportError if the model cannot be read, run or written.
+
+    The `options` of a method are keyword arguments of the function of `sliceport` with the same name, which has checked
+    and converted them.
 
     Attributes:
         name: Its name, which `NodeEngine.formats` refers to.
@@ -172,7 +123,7 @@ class Format(Protocol):
         """Return the default passes of `rewrite`, and the passes that it runs on request, with a line about each."""
         ...
 
-    def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
+    def lower(self, model: Any, **options: Any) -> Program:
         """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
@@ -180,27 +131,25 @@ class Format(Protocol):
         """Find the nodes of a model, a file or an object, that are invalid, fragile, or have a defect on an engine."""
         ...
 
-    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
+    def compare(self, model: Any, **options: Any) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a model, a file or an object."""
         ...
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
+    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
         """Run a whole model on onnxruntime's DirectML provider.
 
         Args:
             model: The model's file.
             against: Whether to run onnxruntime's CPU provider as well, and to find the nodes that cause a difference.
-            options: Options; `RunOptions` lists them.
+            options: `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
         """
         ...
 
-    def rewrite(
-        self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
-    ) -> Result:
+    def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model; write it, or without an output return it as an object."""
         ...
 
-    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[HardenOptions]) -> Result:
+    def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Rewrite the nodes that an engine computes wrongly or refuses; write the model, or return it as an object."""
         ...
 
@@ -287,6 +236,17 @@ def format_of(model: Any) -> Format:
             return format_
     all_packages = ", ".join(package for format_ in formats().values() for package in format_.packages)
     raise UsageError(f"a model is a file's path or an object of {all_packages}, got {type(model).__name__}.")
+
+
+def declared_shapes(model: Any) -> DeclaredShapes:
+    """Return the declared shapes of the inputs of a model; none if its format does not declare shapes.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: No installed format takes the model.
+    """
+    format_ = format_of(model)
+    return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
 
 
 def all_targets() -> tuple[str, ...]:

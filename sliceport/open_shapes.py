@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
-from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, InputShapes, Path, format_of
+from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
 """The first prime for a symbol that occurs on axis 0 first, mostly the batch, and the first prime for all others.
@@ -17,24 +17,32 @@ and larger ones exceed some tables of positions. As many models run with a small
 """
 
 
-def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tuple[int, ...]]:
-    """Choose shapes for the inputs of a model's file that have open sizes and no given shape.
+def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
+    """Choose one size for all open axes of declared shapes. A symbol of `given` shapes has its size there.
 
-    Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
-    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
-    gets a size within them. Inputs of unknown rank and inputs without open sizes are left out. The result is empty for
-    a format that does not declare shapes.
-
-    Args:
-        model: The file.
-        given: Shapes that the caller has set, by input. Their symbols have the same sizes in other inputs.
-
-    Raises:
-        ModelError: The model cannot be read.
-        UsageError: No installed format takes the model.
+    >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
+    {'mask': (4, 1)}
     """
-    format_ = format_of(model)
-    return choose_sizes(format_.declared_shapes(model), given or {}) if isinstance(format_, DeclaresShapes) else {}
+    sizes = _sizes_of_symbols(declared, given)
+    return {
+        name: tuple(dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape)
+        for name, shape in _open_shapes(declared, given).items()
+    }
+
+
+def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:
+    """Return the declared shapes with open axes of the inputs that have no given shape."""
+    return {
+        name: shape
+        for name, shape in declared.items()
+        if shape is not None and name not in given and not all(isinstance(dim, int) for dim in shape)
+    }
+
+
+def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
+    """Return the sizes that given shapes have for the symbols of declared shapes."""
+    pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
+    return {dim: size for dim, size in pairs if isinstance(dim, str)}
 
 
 def choose_sizes(
@@ -43,7 +51,11 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """Choose sizes for declared shapes; `choose_shapes` describes the rules.
+    """Choose distinct sizes for the open axes of declared shapes.
+
+    Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
+    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
+    gets a size within them. Inputs of unknown rank and inputs without open sizes are left out.
 
     Args:
         declared: The shapes that a model declares, by input.
@@ -60,10 +72,7 @@ def choose_sizes(
     dims = [dim for shape in declared.values() for dim in shape or ()]
     plain_symbols = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
     formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
-    sizes: dict[str, int] = {}
-    for name, shape in given.items():
-        dims_and_sizes = zip(declared.get(name) or (), shape, strict=False)
-        sizes |= {dim: size for dim, size in dims_and_sizes if isinstance(dim, str) and dim not in formulas}
+    sizes = {dim: size for dim, size in _sizes_of_symbols(declared, given).items() if dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
         """Return the size for a declared dimension; None for a formula."""
@@ -79,8 +88,7 @@ def choose_sizes(
     # Formulas stay None until all symbols in them have sizes.
     chosen = {
         name: [size_of(dim, axis) for axis, dim in enumerate(shape)]
-        for name, shape in declared.items()
-        if shape is not None and name not in given and not all(isinstance(dim, int) for dim in shape)
+        for name, shape in _open_shapes(declared, given).items()
     }
     for dim, formula in formulas.items():
         for name in _list_symbols(formula):

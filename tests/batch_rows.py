@@ -65,8 +65,9 @@ def make_header(**parts: Any) -> Header:
 def compare_runs(
     rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header] | None = None
 ) -> RunComparison:
-    """Compare rows of two runs, by default of the same versions and options."""
-    return compare(rows_a, rows_b, headers or (make_header(), make_header()))
+    """Compare rows of two runs, sorted as runs have them; by default of the same versions and options."""
+    before, after = (sorted(rows, key=lambda row: row["model"]) for rows in (rows_a, rows_b))
+    return compare(before, after, headers or (make_header(), make_header()))
 
 
 def make_rows(count: int, *, version: str = "1.31.1", nodes: int = 11) -> Iterator[Row]:

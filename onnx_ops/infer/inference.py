@@ -15,6 +15,7 @@ from onnx_ops.model.views import ModelView
 from sliceport import progress
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
+from sliceport.sandbox.child_process import ChildDied, ChildLost
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +63,9 @@ def _propagate(model: bytes) -> list[Facts]:
             return propagate(model)
         facts: list[Facts] = supervisor.call(propagate, model)
         return facts
-    except supervisor.ChildLost as error:  # the machine's fault, not the model's
+    except ChildLost as error:  # the machine's fault, not the model's
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
-    except (supervisor.ChildDied, MemoryError) as error:
+    except (ChildDied, MemoryError) as error:
         logger.debug("shape inference: the process of onnx %s", error)
     except RecursionError:  # graphs are nested too deep, for our own rules too
         return []

@@ -14,6 +14,7 @@ from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
+from sliceport.sandbox.child_process import ChildDied, ChildLost
 from sliceport.wording import shorten
 
 _ASYMMETRIC_RESIZE = 10
@@ -52,7 +53,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raised = ir.from_proto(
             onnx.load_model_from_string(_convert_apart(ir.to_proto(model).SerializeToString(), version))
         )
-    except (supervisor.ChildLost, supervisor.ChildDied) as error:
+    except (ChildLost, ChildDied) as error:
         raise ModelError(f"the process of onnx's version converter {error}.") from error
     except Exception as error:  # onnx's converter and protobuf have several classes of errors
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error

@@ -15,6 +15,7 @@ from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import constant, is_standard
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildLost
 from sliceport.wording import shorten
 
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
@@ -63,9 +64,9 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         serialized = ir.serde.serialize_model(model).SerializeToString()
         optimized = supervisor.call(run_checked, _FUNCTIONS[name], serialized)
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
-    except (MemoryError, supervisor.ChildLost):
+    except (MemoryError, ChildLost):
         raise
-    except supervisor.ChildDied as error:
+    except ChildDied as error:
         raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")

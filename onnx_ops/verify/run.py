@@ -35,12 +35,12 @@ from sliceport.engines.comparison import (
     takes_part,
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
-from sliceport.engines.registry import choose_engines, with_ready_validators
+from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
+from sliceport.formats import formats
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
-DEFAULT_EXECUTORS = (REFERENCE, "dml-emulator")
 INEXACT = frozenset(
     dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
 )
@@ -68,7 +68,7 @@ def compare(
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
-            `sliceport.engines`; by default `DEFAULT_EXECUTORS` and the validators that are installed.
+            `sliceport.engines`; by default those of the format and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: For the random inputs.
 
@@ -77,8 +77,7 @@ def compare(
         ModelError: The model cannot be read or onnxruntime cannot run it.
         MissingExtra: onnxruntime is not installed.
     """
-    executor_names = with_ready_validators(DEFAULT_EXECUTORS) if executors is None else executors
-    engines = choose_engines(executor_names, "onnx", REFERENCE)
+    engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"

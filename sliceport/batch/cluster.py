@@ -13,8 +13,8 @@ import re
 import secrets
 import time
 from asyncio import CancelledError
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,8 @@ from sliceport.errors import MissingExtra, SliceportError, UsageError
 if TYPE_CHECKING:
     from distributed import Client
 
-_SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
-"""Map the scheme of a URL to that of Dask's address. An address without a scheme gets that of Dask's configuration."""
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}/?")
+_URL = re.compile(r"(?:dask://|(tcp://|tls://))((?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5})/?")
+"""Scheme, host and port. An address without a scheme gets that of Dask's configuration."""
 _TIMEOUT = 20.0
 """Seconds to connect to the scheduler, and to tell the workers that the run is over."""
 _RETRIES = 2
@@ -44,8 +43,6 @@ It does not have all tasks, because each death of a worker counts against all ta
 """
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
-_LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
-"""Loggers that have a handler of their own. The handlers print tracebacks when a scheduler ends."""
 
 
 def open_cluster(url: str) -> Runner:
@@ -59,17 +56,18 @@ def open_cluster(url: str) -> Runner:
         UsageError: The URL is not written like that, or the scheduler cannot be reached.
         MissingExtra: distributed is not installed.
     """
-    scheme, _, address = url.partition("://")
-    if scheme not in _SCHEMES or not _ADDRESS.fullmatch(address):
+    match = _URL.fullmatch(url)
+    if match is None:
         raise UsageError(f"--cluster must be dask://HOST:PORT, the scheduler of dask.distributed, got {url!r}.")
     try:
         from distributed import Client
     except ImportError:
         raise MissingExtra.of("distributed", "dask", "by --cluster") from None
-    for name in _LOGGERS:
+    # Dask gives these loggers handlers that print tracebacks when a scheduler ends.
+    for name in ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
         logging.getLogger(name).handlers[:] = [logging.NullHandler()]
         logging.getLogger(name).propagate = False
-    address = _SCHEMES[scheme] + address.rstrip("/")
+    address = (match[1] or "") + match[2]
     progress.say(f"connecting to {address}")
     try:
         client = Client(address, timeout=_TIMEOUT, set_as_default=False, name="sliceport")
@@ -86,16 +84,17 @@ class _DaskRunner:
     """
 
     def __init__(self, client: Client, address: str) -> None:
-        self._client = client
-        self._address = address
+        self._client, self._address = client, address
         self._name = f"sliceport-{secrets.token_hex(8)}"
-        self._work = make_remote("serve")
-        self._versions = needed_versions()
+        self._serve = make_remote("serve")
         self._tasks: dict[str, Task] = {}
         """Tasks under way, by the key of their future."""
         self._refusals: dict[str, str] = {}
         """Map the address of each worker that does not fit to the reason."""
-        self._has_fit_worker = False
+        self._fit: list[str] = []
+        """Addresses of the workers that may fit."""
+        self._limit = 1
+        """Number of tasks under way: one until a worker fits."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Do all tasks; see `Runner`."""
@@ -103,24 +102,20 @@ class _DaskRunner:
 
         try:
             journal = open_store(job.root).names("runs")[-1]
-            completed = as_completed(loop=self._client.loop)
-            remaining = iter(tasks)
-            to_submit = list(islice(remaining, 1))  # the first task alone, because its worker may not fit
-            while to_submit or self._tasks:
-                workers = self._find_workers()
-                limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values()))
-                free = limit - len(self._tasks) - len(to_submit)
-                for task in (*to_submit, *islice(remaining, max(0, free))):
-                    completed.add(self._submit(job, task, journal, list(workers)))
-                to_submit = []
-                futures = completed.next_batch()
-                with self._dask_errors_as_loss():  # Dask repeats a task whose result is lost
-                    results = self._client.gather({future.key: future for future in futures}, errors="skip")
-                for future in futures:
-                    task = self._tasks.pop(future.key)
-                    done = self._read_future(job, task, future, results[future.key])
+            completed, remaining = as_completed(loop=self._client.loop), iter(tasks)
+            while True:
+                for task in islice(remaining, max(0, self._limit - len(self._tasks))):
+                    completed.add(self._submit(job, task, journal))
+                if not self._tasks:
+                    return
+                self._look_for_workers()
+                futures = {future.key: future for future in completed.next_batch()}
+                results = self._ask(self._client.gather, futures, errors="skip")  # Dask repeats a task without result
+                for key, future in futures.items():
+                    task = self._tasks.pop(key)
+                    done = self._read_future(job, task, future, results[key])
                     if done is None:
-                        to_submit.append(task)
+                        completed.add(self._submit(job, task, journal))
                     else:
                         yield done
         finally:
@@ -129,37 +124,35 @@ class _DaskRunner:
                 self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
             self._client.close(timeout=_TIMEOUT)
 
-    def _find_workers(self) -> dict[str, int]:
-        """Map the address of each worker that may fit to its number of threads.
+    def _look_for_workers(self) -> None:
+        """Set the workers that may fit and, once one has done a task, the number of tasks under way.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
-        with self._dask_errors_as_loss():
-            workers: dict[str, int] = self._client.nthreads()
-        if not workers and not self._tasks:
+        threads: dict[str, int] = self._ask(self._client.nthreads)
+        self._fit = [address for address in threads if address not in self._refusals]
+        if self._limit > 1:
+            self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
+        elif not threads:
             progress.announce(f"no worker is connected to {self._address}; waiting for one")
-        fit = {address: threads for address, threads in workers.items() if address not in self._refusals}
-        if workers and not fit:
-            if not self._has_fit_worker:
-                others = f" (and {len(workers) - 1} more workers)" if len(workers) > 1 else ""
-                raise UsageError(next(iter(self._refusals.values())) + others)
+        elif not self._fit:
+            others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
+            raise UsageError(next(iter(self._refusals.values())) + others)
+        if threads and not self._fit:
             time.sleep(_PAUSE)  # the workers that fit have ended, and others may come
-        return fit
 
-    def _submit(self, job: Job, task: Task, journal: str, workers: list[str]) -> Any:
-        """Give a task to the scheduler. Once a worker has refused the run, the scheduler prefers `workers`."""
+    def _submit(self, job: Job, task: Task, journal: str) -> Any:
+        """Give a task to the scheduler. Once a worker has refused the run, the scheduler prefers the others."""
         key = f"{self._name}-{secrets.token_hex(8)}"
-        # Other workers remain allowed: a task would wait for ever for workers that have ended.
-        limits: dict[str, Any] = {"workers": workers, "allow_other_workers": True} if self._refusals and workers else {}
+        options: dict[str, Any] = {"key": key, "pure": False, "retries": _RETRIES}
+        if preferred := [address for address in self._fit if self._refusals and address not in self._refusals]:
+            # Other workers remain allowed: a task would wait for ever for workers that have ended.
+            options |= {"workers": preferred, "allow_other_workers": True}
         model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
         packed = pickle.dumps((job, task, journal, model))
-        with self._dask_errors_as_loss():
-            future = self._client.submit(
-                self._work, self._name, self._versions, packed, key=key, pure=False, retries=_RETRIES, **limits
-            )
         self._tasks[key] = task
-        return future
+        return self._ask(self._client.submit, self._serve, self._name, needed_versions(), packed, **options)
 
     def _read_future(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
         """Return the outcome of a task, or None if the worker does not fit.
@@ -170,14 +163,13 @@ class _DaskRunner:
         from distributed import KilledWorker
 
         if result is not None:
-            address, refusal, packed = result
+            address, refusal, done = result
             if not refusal:
-                self._has_fit_worker = True
-                return pickle.loads(packed)  # type: ignore[no-any-return]  # noqa: S301 - from this run's own code
-            if address not in self._refusals:
+                self._limit = max(self._limit, _MIN_FUTURES)
+            elif address not in self._refusals:
                 self._refusals[address] = refusal
                 progress.announce(f"the run does without a worker: {refusal}")
-            return None
+            return done  # type: ignore[no-any-return]
         if future.status != "error":
             raise self._describe_loss()
         error = future.exception()
@@ -188,15 +180,10 @@ class _DaskRunner:
             message = "every worker that it was given to ended; the same command tries it again."
         return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
-    @contextmanager
-    def _dask_errors_as_loss(self) -> Iterator[None]:
-        """Raise every error of Dask as the loss of the connection, because Dask has many classes of errors for it.
-
-        Raises:
-            UsageError: The scheduler, or the connection to the scheduler, is lost.
-        """
+    def _ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a method of the client. All errors mean that the connection is lost; Dask has many classes for them."""
         try:
-            yield
+            return request(*args, **options)
         except (Exception, CancelledError):
             raise self._describe_loss() from None
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.store import open_store
+from sliceport.batch.task import Done
 from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import SliceportError
 from sliceport.sandbox import supervisor
 
 _STOP_TIMEOUT = 5.0
 """Seconds to end the tasks of a stopped run."""
-_stopped: dict[str, threading.Event] = {}
+_stop_events: dict[str, threading.Event] = {}
 """For each run that this worker fits, or that is over, an event that is set when the run is over."""
 _runs_of_tasks: list[str] = []
 """The name of the run of each task under way."""
@@ -31,7 +32,7 @@ def needed_versions() -> dict[str, str]:
     return versions() | {"python": ".".join(platform.python_version_tuple()[:2])}
 
 
-def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, bytes]:
+def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, Done | None]:
     """Do a task of a run.
 
     Args:
@@ -40,7 +41,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, by
         packed: The pickled job, task, journal and model; see `describe_refusal`. Only the same versions can read them.
 
     Returns:
-        The address of this worker; why the worker does not fit, or an empty string; and the pickled outcome.
+        The address of this worker; why the worker does not fit, or an empty string; and the outcome if it fits.
 
     Raises:
         RunStopped: The run is over.
@@ -50,19 +51,19 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, by
 
     address = get_worker().address
     if difference := describe_difference(needed_versions(), needed):
-        refusal = f"{_name_worker()} has {difference}, and would compute something else; install the same versions."
-        return address, refusal, b""
+        rule = "and would compute something else; install the same versions"
+        return address, f"{_name_worker()} has {difference}, {rule}.", None
     job, task, journal, model = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
-    if run not in _stopped and (refusal := describe_refusal(job.root, journal, model)):
-        return address, refusal, b""
-    stop_event = _stopped.setdefault(run, threading.Event())
+    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, model)):
+        return address, refusal, None
+    stop_event = _stop_events.setdefault(run, threading.Event())
     if stop_event.is_set():
         raise RunStopped
     store = open_store(job.root)
     scratch = store.new_scratch()
     _runs_of_tasks.append(run)
     try:
-        return address, "", pickle.dumps(process(job, task, scratch, stop_event))
+        return address, "", process(job, task, scratch, stop_event)
     finally:
         _runs_of_tasks.remove(run)
         store.remove_scratch(scratch)
@@ -77,13 +78,14 @@ def describe_refusal(root: str, journal: str, model: str | None) -> str:
         model: The path of a model, or None if no model is at a path.
     """
     try:
-        missing = "" if open_store(root).has(journal) else f"{root}/{journal}"
+        sees_results = open_store(root).has(journal)
     except SliceportError as error:
         return f"{_name_worker()}: {error}"
-    if not missing and model is not None and not os.path.exists(model):
-        missing = model
+    if sees_results and (model is None or os.path.exists(model)):
+        return ""
+    missing = model if sees_results else f"{root}/{journal}"
     rule = "models and results must lie in folders that all machines see by the same path, or at URLs"
-    return f"{_name_worker()} does not see '{missing}'; {rule}." if missing else ""
+    return f"{_name_worker()} does not see '{missing}'; {rule}."
 
 
 def _name_worker() -> str:
@@ -92,7 +94,7 @@ def _name_worker() -> str:
 
 def stop_run(run: str) -> None:
     """End the tasks of a run, unless other runs have tasks here, because `end_calls` would end those, too."""
-    _stopped.setdefault(run, threading.Event()).set()
+    _stop_events.setdefault(run, threading.Event()).set()
 
     def end_tasks() -> None:
         deadline = time.monotonic() + _STOP_TIMEOUT
@@ -119,7 +121,11 @@ def make_remote(name: str) -> Callable[..., Any]:
             from distributed import get_worker
 
             address = get_worker().address
-            return address, f"the worker at {address} lacks this version of sliceport ({error}); install it there.", b""
+            return (
+                address,
+                f"the worker at {address} lacks this version of sliceport ({error}); install it there.",
+                None,
+            )
         return getattr(module, name)(*args)
 
     return call

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import blake2b
-from sys import intern
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
 from sliceport.batch.summary import count_models, count_more
-from sliceport.commands.outcome import Finding
+from sliceport.commands.outcome import Finding, finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
-
-Key = tuple[str, str, str, str, str]
-"""Reason, operator, engine, defect and node, which identify a finding in both runs."""
 
 _Mask = Callable[[str], str]
 """Removes the versions and options of a run from a text, so that the texts of two runs can be compared."""
@@ -137,8 +135,8 @@ def _format_changes(title: str, changes: list[ModelChange], columns: int | None)
         verdicts = change.after if change.before == change.after else f"{change.before} to {change.after}"
         differs = f"; other {' and '.join(change.differs).replace('_', ' ')}" if change.differs else ""
         lines += wrap(f"  {printable(change.model)}: {verdicts}{differs}", columns)
-        for finding in change.findings[:MAX_LISTED]:
-            lines += wrap(f"    {describe_finding(finding)}", columns)
+        for each in change.findings[:MAX_LISTED]:
+            lines += wrap(f"    {describe_finding(each)}", columns)
         lines += [f"  {line}" for line in count_more(len(change.findings) - MAX_LISTED)]
     return "\n".join(lines + count_more(len(changes) - MAX_LISTED))
 
@@ -155,9 +153,9 @@ def show_value(value: Any) -> str:
 def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header]) -> RunComparison:
     """Compare two runs of one command, model by model.
 
-    Two findings are the same if their reason, operator, engine, defect and node are. Only digests and findings of the
-    earlier run are kept in memory, and the later run is read row by row. Versions and options that differ between the
-    runs are masked in the rows, so that a row does not differ because it names them.
+    Two findings are the same if their reason, operator, engine, defect and node are. Both runs are read row by row.
+    Versions and options that differ between the runs are masked in the rows, so that a row does not differ because it
+    names them.
 
     Args:
         rows_a: The rows of the earlier run, one a model, sorted by model.
@@ -178,53 +176,42 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    earlier = {}
-    for row in rows_a:
-        problems = tuple(map(_key_of, _list_problems(row)))
-        earlier[row["model"]] = _EarlierRow(intern(row["verdict"]), problems, _digest_parts(row, masks[0]))
-    for row in rows_b:
-        before = earlier.pop(row["model"], None)
-        if before is None:
-            comparison.added.append(row["model"])
+    entries_a = ((row["model"], 0, row) for row in rows_a)
+    entries_b = ((row["model"], 1, row) for row in rows_b)
+    for model, pair in groupby(heapq.merge(entries_a, entries_b, key=itemgetter(0, 1)), itemgetter(0)):
+        rows_by_run = {number: row for _, number, row in pair}
+        if len(rows_by_run) == 2:
+            _compare_row(comparison, (rows_by_run[0], rows_by_run[1]), masks)
         else:
-            _compare_row(comparison, before, row, _digest_parts(row, masks[1]))
-    if earlier and comparison.added and not comparison.count_common():
+            (comparison.removed if 0 in rows_by_run else comparison.added).append(model)
+    if comparison.removed and comparison.added and not comparison.count_common():
         raise UsageError(
             f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
         )
-    comparison.removed += earlier
     return comparison
 
 
-@dataclass(frozen=True, slots=True)
-class _EarlierRow:
-    """Digests and findings of a row of the earlier run, small whatever the size of its result."""
-
-    verdict: str
-    problems: tuple[Key, ...]
-    digests: tuple[bytes, ...]
-
-
-def _compare_row(comparison: RunComparison, before: _EarlierRow, row: Row, digests: tuple[bytes, ...]) -> None:
+def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
     """Compare the rows of one model, and add what changed to the comparison."""
-    fixed_keys = Counter(before.problems)
+    before, after = rows
+    fixed_keys = Counter(map(_identify, _list_problems(before)))
     new = []
-    for finding in _list_problems(row):
-        if fixed_keys[_key_of(finding)]:
-            fixed_keys[_key_of(finding)] -= 1
+    for problem in _list_problems(after):
+        if fixed_keys[_identify(problem)]:
+            fixed_keys[_identify(problem)] -= 1
         else:
-            new.append(finding)
+            new.append(problem)
     # A model that fails now may still have its earlier findings.
-    fixed = [] if row["verdict"] in FAILURES else [_make_finding(key) for key in fixed_keys.elements()]
-    change = ModelChange(row["model"], before.verdict, row["verdict"], row["message"])
+    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in fixed_keys.elements()]
+    change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
         comparison.new.append(replace(change, findings=tuple(new)))
     if fixed:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
-        digests_of_parts = zip(_PARTS, before.digests, digests, strict=True)
-        differing = tuple(part for part, earlier, later in digests_of_parts if earlier != later)
-        if differing or row["verdict"] != before.verdict:
+        texts = zip(_PARTS, *map(_mask_parts, rows, masks), strict=True)
+        differing = tuple(part for part, earlier_text, later_text in texts if earlier_text != later_text)
+        if differing or before["verdict"] != after["verdict"]:
             comparison.changed.append(replace(change, differs=differing))
         else:
             comparison.same += 1
@@ -235,30 +222,23 @@ def _list_problems(row: Row) -> list[Finding]:
 
     A model that failed, or has no such finding, gets one for its verdict.
     """
-    problems = [finding for finding in row["findings"] if finding["reason"] not in INFORMATIVE]
+    problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
     if row["verdict"] in FAILURES or not problems:
-        failure = (row["verdict"], "", "", "", "")
-        problems = [*problems, _make_finding(failure) | {"message": row["message"]}]
+        problems.append(finding(row["verdict"], message=row["message"]))
     return problems
 
 
-def _key_of(finding: Finding) -> Key:
-    reason, operator, engine, defect = (intern(finding[part]) for part in ("reason", "operator", "engine", "defect"))
-    return reason, operator, engine, defect, finding["node"]
+def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
+    """Return the fields that identify a finding in both runs: all but its message."""
+    return tuple(sorted((name, str(text)) for name, text in problem.items() if name != "message"))
 
 
-def _make_finding(key: Key) -> Finding:
-    reason, operator, engine, defect, node = key
-    return {"reason": reason, "operator": operator, "engine": engine, "defect": defect, "node": node, "message": ""}
-
-
-def _digest_parts(row: Row, mask: _Mask) -> tuple[bytes, ...]:
-    """Return a digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
+def _mask_parts(row: Row, mask: _Mask) -> list[str]:
+    """Return the masked JSON of each part of a row, in the order of `_PARTS`. The order of findings does not count."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
-    texts = (mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS)
-    return tuple(blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
 
 
 def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

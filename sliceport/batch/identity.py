@@ -77,7 +77,6 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "command": job.command,
         "options": options,
         "inputs": {name: _digest_input(file, folder, files) for name, file in options.get("inputs", {}).items()},
-        "chooses_shapes": job.chooses_shapes,
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,
@@ -129,13 +128,13 @@ def _read_cached_digests(url: str) -> Digests | None:
 
 def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
-    copy = download(url, folder)
-    digests = _digest_files(copy.path, {})
+    path, states = download(url, folder)
+    digests = _digest_files(path, {})
     names = [name for name in digests if name]
-    for name, state in copy.states.items():
+    for name, state in states.items():
         if state is not None:
             write_cached(state, digests[name] if name else f"{digests['']} {json.dumps(names)}")
-    return copy.path, digests
+    return path, digests
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
@@ -161,4 +160,4 @@ def fetch(location: str, folder: Path) -> str:
     Raises:
         UsageError: The file cannot be read.
     """
-    return download(location, folder).path if is_url(location) else location
+    return download(location, folder)[0] if is_url(location) else location

@@ -28,8 +28,10 @@ from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
-from sliceport.formats import DeclaresShapes, format_of
+from sliceport.formats import DeclaresShapes, declared_shapes, format_of
+from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.wording import command_line_spelling, describe_unforeseen
 
 _OUTPUT = "output"
@@ -84,18 +86,18 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         return done
     except UnreadableResult:
         raise
-    except supervisor.ChildNotStarted as error:  # no other model could be started either
+    except ChildNotStarted as error:  # no other model could be started either
         if stop_event.is_set():
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
     except Exception as error:
-        is_death = isinstance(error, supervisor.ChildDied | MemoryError)
+        is_death = isinstance(error, ChildDied | MemoryError)
         if is_death and stop_event.is_set():
             raise RunStopped from None
         if identity.key and not is_death:
             raise  # the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, supervisor.ChildLost):
+        if not identity.key or isinstance(error, ChildLost):
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 
@@ -107,7 +109,7 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
     """
     try:
         return supervisor.call_twice(function, *args, **limits)
-    except supervisor.ChildTerminated:
+    except ChildTerminated:
         if stop_event.wait(_SHUTDOWN):
             raise
         return supervisor.call_twice(function, *args, **limits)
@@ -154,17 +156,19 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             output.mkdir(parents=True)
         options = options_of(job, task)
         shapes = _shapes_of_inputs(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
-        if job.chooses_shapes:
-            from sliceport.open_shapes import choose_shapes
-
-            chosen_shapes = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
-        options["input_shapes"] = chosen_shapes | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
+        if (open_sizes := options.pop("open_sizes", None)) is not None:
+            given = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
+            declared = declared_shapes(identity.path)
+            is_size = isinstance(open_sizes, int)
+            chosen = fill_sizes(declared, given, open_sizes) if is_size else choose_sizes(declared, given)
+            chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
+        options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
-    except supervisor.ChildLost:
+    except ChildLost:
         raise
     except Exception as error:  # any library may raise any error for the model's file
         outcome = _describe_failure(job, error)
@@ -231,14 +235,14 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     """Return the parts of a result for a model that fails, exceeds a limit, or ended its process."""
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
-    if isinstance(error, supervisor.ChildDied):
+    if isinstance(error, ChildDied):
         limits["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
-    if isinstance(error, supervisor.ChildTimedOut):
+    if isinstance(error, ChildTimedOut):
         return {"verdict": "timeout", "message": f"it {error}."} | limits
     if supervisor.is_out_of_memory(error):
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
         return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
-    if isinstance(error, supervisor.ChildDied):
+    if isinstance(error, ChildDied):
         return {"verdict": "crash", "message": f"its process {error}."} | limits
     message = str(error) if isinstance(error, SliceportError) else describe_unforeseen(error)
     return {"verdict": "error", "message": message}

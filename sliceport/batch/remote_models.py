@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sliceport.batch.file_systems import HTTP, Entry, attempt, describe_state, list_tree, open_file_system, to_url
@@ -54,25 +53,16 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
             yield to_url(url, name)
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A local copy of a model.
-
-    Attributes:
-        path: The model's file.
-        states: The state of each file by its name, "" for the model; None if it changed meanwhile or is not known.
-    """
-
-    path: str
-    states: Mapping[str, str | None]
-
-
-def download(url: str, folder: Path) -> Copy:
+def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
     """Copy a model, and the other files that its format names, into a new folder.
 
     Args:
         url: The model. Files beside it that are missing are left out.
         folder: The local folder around the new one; it is made if it is missing.
+
+    Returns:
+        The path of the copy, and the state of each file by its name, "" for the model; None if the state changed
+        meanwhile or is not known.
 
     Raises:
         UsageError: The model cannot be read.
@@ -91,7 +81,7 @@ def download(url: str, folder: Path) -> Copy:
     for beside in list_beside(str(local)):
         with suppress(FileNotFoundError):
             states[beside] = _download_file(url_beside(url, beside), local.parent / beside)
-    return Copy(str(local), states)
+    return str(local), states
 
 
 def list_beside(model: str) -> list[str]:

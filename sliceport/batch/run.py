@@ -144,7 +144,8 @@ def _describe_bad_source(command: str, source: BadSource) -> Done:
 def _make_header(batch: Batch, models: int, started: str) -> Header:
     job = batch.job
     options = {name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])}
-    if job.chooses_shapes:
+    if options.get("open_sizes") == "primes":
+        del options["open_sizes"]
         options["input_shapes"] = {**options["input_shapes"], "*": "auto"} if "input_shapes" in options else "auto"
     return Header(
         schema_version=1,

@@ -17,13 +17,12 @@ class Job:
     Attributes:
         command: The command's name, one of `sliceport.commands.command.NAMES`.
         root: The folder or URL of the results.
-        options: Arguments of the Python function that does the same; `inputs` by name of file.
+        options: Arguments of the Python function that does the same, or of `diff`; `inputs` by name of file.
         versions: The versions of all packages that compute.
         timeout: Seconds that a model may take; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.
         writes: Whether the files that the command can write are kept; those of `rewrite`, `harden` and `probe` always
             are.
-        chooses_shapes: Whether to choose sizes for open axes of inputs without given shapes.
         retries: Whether models that failed before are tried again.
     """
 
@@ -34,7 +33,6 @@ class Job:
     timeout: float | None = None
     memory: int | None = None
     writes: bool = False
-    chooses_shapes: bool = False
     retries: bool = False
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sliceport.batch.run_folder import Run
     from sliceport.batch.summary import Summary
 
-AUTO = "auto"
-
 
 def add(commands: Commands) -> None:
     """Add the command."""
@@ -119,8 +117,6 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
     from sliceport.batch.sources import parse_shard
     from sliceport.batch.task import Job
 
-    chooses_shapes = AUTO in options.input_shapes
-    options.input_shapes = [text for text in options.input_shapes if text != AUTO]
     arguments = command.read_options(options)
     _check_names(arguments)
     job = Job(
@@ -130,7 +126,6 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
         timeout=parse_seconds(options.timeout),
         memory=parse_size(options.memory),
         writes=getattr(options, "write", False),
-        chooses_shapes=chooses_shapes,
         retries=options.retry,
     )
     return Batch(

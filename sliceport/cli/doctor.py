@@ -13,7 +13,8 @@ from sliceport.cli.console import emit, emit_json
 from sliceport.cli.parser import Commands
 from sliceport.commands.options import add_format, add_verbose
 from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
-from sliceport.entry_points import EntryPoint, try_entry_points
+from sliceport.entry_points import try_entry_points
+from sliceport.errors import UsageError
 from sliceport.report.table import table
 
 _OPTIONAL = (
@@ -67,22 +68,17 @@ def _diagnose_entry_points() -> Iterator[Diagnosis]:
         ("format", GROUP, describe_misfit),
         ("engine", registry.GROUP, registry.describe_misfit),
     ):
-        for point in try_entry_points(group, check):
+        for point, loaded in try_entry_points(group, check):
             name = f"{kind} {point.name}"
-            if point.error is not None:
-                advice = f"update or uninstall {point.distribution}" if point.distribution else ""
-                yield Diagnosis(name, "broken", str(point.error), advice)
+            if isinstance(loaded, UsageError):
+                advice = f"update or uninstall {point.dist.name}" if point.dist else ""
+                yield Diagnosis(name, "broken", str(loaded), advice)
                 continue
             progress.say(f"looking at {name}")
-            yield from _diagnose_object(name, point)
-
-
-def _diagnose_object(name: str, point: EntryPoint) -> Iterator[Diagnosis]:
-    """Yield the state and the diagnoses of a format or an engine. An error in it becomes a diagnosis."""
-    try:
-        diagnoses = list(point.loaded.diagnose()) if isinstance(point.loaded, Diagnosable) else []
-    except (Exception, SystemExit) as error:  # a method of another package may raise anything
-        yield Diagnosis(name, "broken", f"{type(error).__name__}: {error}")
-        return
-    yield Diagnosis(name, "ok", point.value)
-    yield from diagnoses
+            try:
+                diagnoses = list(loaded.diagnose()) if isinstance(loaded, Diagnosable) else []
+            except (Exception, SystemExit) as error:  # a method of another package may raise anything
+                yield Diagnosis(name, "broken", f"{type(error).__name__}: {error}")
+                continue
+            yield Diagnosis(name, "ok", point.value)
+            yield from diagnoses

@@ -20,6 +20,7 @@ from sliceport.commands.options import add_format, add_limits, add_verbose, pars
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -151,7 +152,7 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
             return _supervise(work, timeout, memory, is_supervised=is_supervised)
         with console.showing_progress():
             return compute_answer(work)
-    except (MemoryError, supervisor.ChildDied) as error:
+    except (MemoryError, ChildDied) as error:
         raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
 
@@ -173,14 +174,14 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     return answer
 
 
-def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | None, memory: int | None) -> str:
+def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
     """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
     if supervisor.is_out_of_memory(error):
         sentence = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
         return sentence if memory else describe_unforeseen(MemoryError())
-    if isinstance(error, supervisor.ChildTimedOut) and timeout is not None:
+    if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
-    cause = "; the system may have run out of memory" if isinstance(error, supervisor.ChildKilled) else ""
+    cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
     return f"its process {error}{cause}."
 
 
@@ -210,7 +211,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except supervisor.ChildLost:  # the machine ended a process that this one waited for
+    except ChildLost:  # the machine ended a process that this one waited for
         raise
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:

@@ -58,8 +58,8 @@ PROFILES = {
 """The profiles by target; the first one is for all engines."""
 
 
-def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[tuple[str, ...], str | None]:
-    """Check the options of the portable form, and return them.
+def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[str, ...]:
+    """Check the options of the portable form, and return the names in `without`.
 
     Args:
         target: The target of `harden`.
@@ -79,4 +79,4 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
             raise unknown_name("form", name, list(FORMS))
     if read_as is not None and read_as not in READINGS:
         raise unknown_name("reading", read_as, list(READINGS))
-    return names, read_as
+    return names

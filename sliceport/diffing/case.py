@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,6 +96,20 @@ class Case:
             for name, value in expected.items()
         }
         return compare_outputs(actual, expected, tolerances)
+
+
+class Located(NamedTuple):
+    """A part of a model that a search found.
+
+    Attributes:
+        case: The part.
+        expected: Its expected outputs, if the first of two models computed them.
+        counterpart: The part of the first of two models that computes the same values; None for one model.
+    """
+
+    case: Case
+    expected: Mapping[str, Value] | None = None
+    counterpart: Case | None = None
 
 
 def make_case(

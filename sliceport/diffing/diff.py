@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
-from sliceport.diffing.case import Case
+from sliceport.diffing.case import Case, Located
 from sliceport.diffing.difference import (
     Failure,
     OutputDiff,
@@ -265,15 +265,21 @@ class _Comparison:
         # The good side may be the one that does not run.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
+        found: Iterable[tuple[Failure, Located | None]]
         if is_pair and not good_fails:
-            cases = self._search_pair(run, failures, notes)
+            pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
+            notes.append(pair.note)
+            outputs = [self.second.outputs if failure.is_of_run else [failure.output] for failure in failures]
+            found = (
+                (failure, pair.find(names, self._tolerance_for(failure.output)))
+                for failure, names in zip(failures, outputs, strict=True)
+            )
         else:  # there is one model, or the engine of the first one does not run it, so that it is searched alone
             graph, other = (self.first, bad) if is_pair else (self.second, good)
-            cases_of_one = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
-            cases = ((failure, case, None, None) for failure, case in cases_of_one)
-        for failure, case, expected, counterpart in cases:
-            if case is not None:
-                part = _build_part(case, bad, good, expected, counterpart, self._tolerance_for(failure.output))
+            found = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
+        for failure, located in found:
+            if located is not None:
+                part = _build_part(located, bad, good, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
             # A part that an earlier output has led to may explain this one, too.
@@ -285,31 +291,14 @@ class _Comparison:
             else:
                 notes.append("no part of the model that was cut out fails like the whole")
 
-    def _search_pair(
-        self, run: _Run, failures: Sequence[Failure], notes: list[str]
-    ) -> Iterator[tuple[Failure, Case | None, Result | None, Case | None]]:
-        """Yield each failure of the second model with its case, the expected outputs, and the counterpart.
 
-        All but the failure are None if no part is found.
-        """
-        pair = Pair(self.first, self.second, (self.good, self.bad), self.names, [run.inputs, *run.more_inputs])
-        notes.append(pair.note)
-        for failure in failures:
-            outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            located = pair.find(outputs, self._tolerance_for(failure.output))
-            if located is None:
-                yield failure, None, None, None
-            else:
-                yield failure, located.case, located.expected, located.counterpart
-
-
-def _build_part(
-    case: Case, bad: Side, good: Side, expected: Result | None, counterpart: Case | None, tolerance: Tolerance | None
-) -> Part:
+def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
     """Return a case with the outputs of both sides, the comparison of these, the cause, and the known defects."""
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
+    case, counterpart = located.case, located.counterpart
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
+    expected: Result | None = located.expected
     if expected is None:
         expected = good.try_run(model, case.inputs)
         if isinstance(bad.engine, NamesCause):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sliceport.diffing.case import Case, compute_all, make_case
+from sliceport.diffing.case import Case, Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
@@ -62,20 +62,6 @@ class Fingerprint:
 
 Fingerprints = Mapping[str, tuple[Fingerprint, ...]]
 """Fingerprints of values by name, one for each run."""
-
-
-class Located(NamedTuple):
-    """A part of the second model whose value differs first.
-
-    Attributes:
-        case: The part.
-        expected: Its expected outputs.
-        counterpart: The part of the first model that computes the same values.
-    """
-
-    case: Case
-    expected: Mapping[str, Value]
-    counterpart: Case
 
 
 class _Candidate(NamedTuple):
@@ -281,6 +267,7 @@ class Pair:
         `located`.
         """
         case, _, counterpart = located
+        assert counterpart is not None
         if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return located
         first_runs, second_runs = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sliceport import progress
-from sliceport.diffing.case import Case, compute, make_case
+from sliceport.diffing.case import Case, Located, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
@@ -253,10 +253,10 @@ def search_each(
     inputs: Mapping[str, Array],
     failures: Sequence[Failure],
     tolerance_for: Callable[[str], Tolerance | None],
-) -> Iterator[tuple[Failure, Case | None]]:
+) -> Iterator[tuple[Failure, Located | None]]:
     """Yield each failure of a model with the smallest case of it.
 
-    The case is None if no part of the model fails, or if the output is right with the right values of earlier cases.
+    The latter is None if no part of the model fails, or if the output is right with the right values of earlier cases.
 
     Args:
         graph: The model.
@@ -274,7 +274,7 @@ def search_each(
             if failure.output in failing_outputs
             else None
         )
-        yield failure, case
+        yield failure, None if case is None else Located(case)
         if case is not None and i < len(failures):
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]

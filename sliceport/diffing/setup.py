@@ -10,8 +10,8 @@ from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
-from sliceport.formats import DeclaresShapes, InputShapes, format_of
-from sliceport.open_shapes import choose_sizes
+from sliceport.formats import InputShapes, declared_shapes, format_of
+from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.wording import example_shapes, spell
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
@@ -33,27 +33,23 @@ def read_shapes(
         UsageError: A shape is malformed or missing.
     """
     given = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
-    format_ = format_of(model)
-    declared = format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
-    open_shapes = {
+    declared = declared_shapes(model)
+    if isinstance(open_sizes, int):
+        given |= fill_sizes(declared, given, open_sizes)
+    elif open_sizes is not None:
+        given |= choose_sizes(declared, given)
+    missing = {
         name: None if shape is None else [dim if isinstance(dim, int | str) else None for dim in shape]
         for name, shape in declared.items()
         if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
     }
-    if isinstance(open_sizes, int):
-        return given | {
-            name: tuple(dim if isinstance(dim, int) else open_sizes for dim in shape or ())
-            for name, shape in open_shapes.items()
-        }
-    chosen = choose_sizes(declared, given) if open_sizes is not None else {}
-    missing = {name: shape for name, shape in open_shapes.items() if name not in chosen}
     if missing:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
         raise UsageError(
             f"{', '.join(map(repr, missing))} leave{'s' * (len(missing) == 1)} sizes open: give {auto}, which chooses "
             f"them, or {example_shapes(missing)} (an example)."
         )
-    return given | chosen
+    return given
 
 
 def open_graph(model: Any) -> Graph:

@@ -13,6 +13,7 @@ from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
 from sliceport.wording import shorten
 
 Result = Mapping[str, Value] | Failure
@@ -121,12 +122,12 @@ class Side:
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
-        except (MissingExtra, UsageError, supervisor.ChildLost):
+        except (MissingExtra, UsageError, ChildLost):
             raise
-        except supervisor.ChildTimedOut:
+        except ChildTimedOut:
             self.budget.left()
             raise BudgetSpent("a run took longer than the time that was left") from None
-        except supervisor.ChildDied as error:
+        except ChildDied as error:
             return Failure("crash", "", f"its process {error}")
         except MemoryError:
             return Failure("memory", "", "it takes more memory than there is")

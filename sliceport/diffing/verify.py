@@ -14,7 +14,7 @@ from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaredShapes, InputShapes
-from sliceport.open_shapes import choose_sizes
+from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.progress import say
 from sliceport.wording import list_names
 
@@ -163,7 +163,7 @@ class Verifier:
             first_run = self._run_before(first_shapes, arrays, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
-            all_shapes.append(_fill_open_axes(declared, shapes, 0))
+            all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         repeats += [(f" with shapes {others}", others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
         for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
@@ -344,21 +344,8 @@ def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[d
 
     The list is empty if no other input has open axes.
     """
-    ones = _fill_open_axes(declared, shapes, 1)
-    if ones.keys() == shapes.keys():
+    ones = fill_sizes(declared, shapes, 1)
+    if not ones:
         return []
-    return [{**shapes, **choose_sizes(declared, shapes, *primes)} for primes in ((), _SMALL_PRIMES)] + [ones]
-
-
-def _fill_open_axes(declared: DeclaredShapes, shapes: InputShapes, size: int) -> dict[str, Sequence[int]]:
-    """Return `shapes`, and shapes for the other inputs with open axes.
-
-    A symbol gets the size that it has in `shapes`, every other open axis `size`.
-    """
-    pairs = [pair for name, shape in shapes.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
-    sizes = {dim: number for dim, number in pairs if isinstance(dim, str)}
-    return dict(shapes) | {
-        name: [dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape]
-        for name, shape in declared.items()
-        if name not in shapes and shape is not None and not all(isinstance(dim, int) for dim in shape)
-    }
+    chosen = [choose_sizes(declared, shapes), choose_sizes(declared, shapes, *_SMALL_PRIMES), ones]
+    return [{**shapes, **sizes} for sizes in chosen]

@@ -36,6 +36,22 @@ class Options:
     output_layout: str | dict[str, Strides] | None = None
     views: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        feature_level: str | FeatureLevel = LATEST,
+        input_layout: Layout = None,
+        output_layout: Layout = None,
+        views: bool = False,
+    ) -> Options:
+        """Convert the keyword arguments of `sliceport.lower`.
+
+        Raises:
+            UsageError: The feature level is not known, or a layout is malformed.
+        """
+        return cls(FeatureLevel.parse(feature_level), read_layout(input_layout), read_layout(output_layout), views)
+
     def __post_init__(self) -> None:
         for layout in (self.input_layout, self.output_layout):
             if isinstance(layout, str):

@@ -19,7 +19,7 @@ from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, 
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
 from sliceport.html_table import html_table
-from sliceport.sandbox.supervisor import ChildLost
+from sliceport.sandbox.child_process import ChildLost
 from sliceport.shell import input_shapes_option, join
 from sliceport.wording import count_of
 

@@ -203,10 +203,3 @@ class WritesScript(Protocol):
 
 
 Engine = OperatorEngine | OperatorValidator | NodeEngine
-
-
-def can_compare(engine: Engine, format_name: str) -> bool:
-    """Whether an engine can take part in comparisons of models of a format; a model engine alone cannot."""
-    if isinstance(engine, OperatorEngine | OperatorValidator):
-        return True
-    return isinstance(engine, NodeEngine) and format_name in engine.formats

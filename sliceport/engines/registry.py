@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator, can_compare
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
+
+if TYPE_CHECKING:
+    from sliceport.formats import Format
 
 GROUP = "sliceport.engines"
 
@@ -32,8 +36,13 @@ def describe_misfit(engine: object) -> str:
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that can take part in comparisons of models of a format, by name."""
-    return {name: engine for name, engine in engines().items() if can_compare(engine, format_name)}
+    """Return the engines that can take part in comparisons of models of a format, by name; a model engine cannot."""
+    return {
+        name: engine
+        for name, engine in engines().items()
+        if isinstance(engine, OperatorEngine | OperatorValidator)
+        or (isinstance(engine, NodeEngine) and format_name in engine.formats)
+    }
 
 
 def model_engines() -> dict[str, ModelEngine]:
@@ -41,24 +50,20 @@ def model_engines() -> dict[str, ModelEngine]:
     return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
 
 
-def with_ready_validators(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a format's default engines, followed by those of the validators that are ready."""
-    ready = (name for name, engine in engines().items() if isinstance(engine, OperatorValidator) and engine.is_ready())
-    return (*names, *ready)
-
-
-def choose_engines(names: Iterable[str], format_name: str, reference: str) -> list[Engine]:
-    """Return the engines with these names, without the reference, which always takes part.
+def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]:
+    """Return the engines that are compared with the reference of a format, which always takes part.
 
     Args:
-        names: Names of engines.
-        format_name: The format of the model.
-        reference: Name of the engine that computes the expected values.
+        names: Names of engines; None for the default ones of the format, and the validators that are ready.
+        format_: The format of the model.
 
     Raises:
         UsageError: `names` is not a sequence of names, has an unknown one, or only that of the reference.
     """
-    available = engines_of(format_name)
+    available, reference = engines_of(format_.name), format_.reference[0]
+    if names is None:
+        ready = (name for name, each in available.items() if isinstance(each, OperatorValidator) and each.is_ready())
+        names = (*format_.default_executors, *ready)
     requested = read_names(names, spell("executors", "--executors"))
     for name in requested:
         if name != reference and name not in available:

@@ -17,7 +17,7 @@ from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
 from sliceport.diffing.graph import only_moves
 from sliceport.diffing.setup import open_graph
 from sliceport.diffing.side import read_side
-from sliceport.formats import DeclaresShapes, format_of
+from sliceport.formats import declared_shapes
 
 
 class EngineRunner(BaseRunner):
@@ -45,11 +45,9 @@ class EngineRunner(BaseRunner):
 
     def get_input_metadata_impl(self) -> TensorMetadata:
         """Return the types and shapes of the inputs, with None for an open size."""
-        format_ = format_of(self._model)
-        declared = format_.declared_shapes(self._model) if isinstance(format_, DeclaresShapes) else {}
         shapes = {
             name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
-            for name, dims in declared.items()
+            for name, dims in declared_shapes(self._model).items()
         }
         # Only arrays have the types of the inputs, so the smallest ones are made.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}

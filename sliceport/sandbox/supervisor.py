@@ -18,31 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sliceport.sandbox.child import this_process
-from sliceport.sandbox.child_process import (
-    ChildCrashed,
-    ChildDied,
-    ChildKilled,
-    ChildLost,
-    ChildNotStarted,
-    ChildProcess,
-    ChildTerminated,
-    ChildTimedOut,
-)
+from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildProcess, ChildTimedOut
 
-__all__ = [
-    "ChildCrashed",
-    "ChildDied",
-    "ChildKilled",
-    "ChildLost",
-    "ChildNotStarted",
-    "ChildTerminated",
-    "ChildTimedOut",
-    "call",
-    "call_twice",
-    "end_calls",
-    "end_idle",
-    "is_out_of_memory",
-]
 logger = logging.getLogger(__name__)
 
 
@@ -132,7 +109,7 @@ def call(
             file for `ChildDied.stderr`.
 
     Raises:
-        ChildDied: The child ended, or was ended; see its subclasses.
+        ChildDied: The child ended, or was ended; see its subclasses in `child_process`.
         Exception: An error of the function, MemoryError included; RuntimeError for one that cannot be pickled.
     """
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]

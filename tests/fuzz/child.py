@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildTimedOut
 
 from .modules import Case, Fuzzer, load
 
@@ -28,9 +29,9 @@ def _check_in_child(name: str, case: Case) -> str | None:
     try:
         # Isolated, so that a crash that the product handles is not the end of the child.
         complaint: str | None = supervisor.call(complain, name, case, timeout=TIMEOUT, is_isolated=True)
-    except supervisor.ChildTimedOut as error:
+    except ChildTimedOut as error:
         return f"hangs: it {error}"
-    except supervisor.ChildDied as error:
+    except ChildDied as error:
         return f"its process {error}"
     return complaint
 

@@ -14,7 +14,8 @@ from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, one_slice, parameter
 
 import ov_ext
-from ov_ext.compare import DEFAULT_EXECUTORS, compare
+from ov_ext.compare import compare
+from ov_ext.format import FORMAT
 from sliceport.cli.main import main
 from sliceport.defects.cases import OpenVINOCase
 from sliceport.defects.table import DEFECTS
@@ -42,7 +43,7 @@ def test_executors_agree_on_each_operator(path: Path, capsys: pytest.CaptureFixt
     assert main(["compare", str(path)]) == 0
     assert "8 comparisons with openvino" in capsys.readouterr().out
     report = compare(path)
-    assert {c.executor for c in report.comparisons} == set(DEFAULT_EXECUTORS[1:])
+    assert {c.executor for c in report.comparisons} == set(FORMAT.default_executors[1:])
     assert all(c.status == "equal" and c.bytes_compared > 0 for c in report.comparisons)
 
 

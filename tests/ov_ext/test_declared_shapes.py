@@ -15,8 +15,8 @@ import sliceport
 from ov_ext.format import FORMAT
 from ov_ext.read import name_of
 from sliceport.errors import ModelError
-from sliceport.formats import DeclaresShapes, ManyFiles
-from sliceport.open_shapes import choose_shapes
+from sliceport.formats import DeclaresShapes, ManyFiles, declared_shapes
+from sliceport.open_shapes import choose_sizes
 
 MANY = 2**31 - 1
 
@@ -58,7 +58,7 @@ def test_sizes_bounds_and_open_ranks_are_read(file: Path) -> None:
 def test_names_and_shapes_are_those_of_openvino(file: Path) -> None:
     model = ov_ext.read_model(file)
     assert [name_of(value) for value in model.inputs] == list(FORMAT.declared_shapes(file))
-    chosen = choose_shapes(file)
+    chosen = choose_sizes(declared_shapes(file))
     assert chosen == {"b": (2, 3, 3, 23, 5)}
     for value in model.inputs:
         shape = chosen.get(name_of(value))
@@ -72,7 +72,7 @@ def test_sizes_are_within_bounds_beyond_32_bits(tmp_path: Path) -> None:
     node = opset13.slice(data, *(opset13.constant(np.array([i])) for i in (0, 2, 1)))
     ov.save_model(ov.Model([node], [data], "model"), tmp_path / "m.xml")
     assert FORMAT.declared_shapes(tmp_path / "m.xml") == {"x": [range(least, least + 1)]}
-    assert choose_shapes(tmp_path / "m.xml") == {"x": (least,)}
+    assert choose_sizes(declared_shapes(tmp_path / "m.xml")) == {"x": (least,)}
     (lowered,) = sliceport.lower(tmp_path / "m.xml").nodes
     assert lowered.reason is not None
     assert f"input_shapes={{'x': ({least},)}} (an example)" in lowered.reason.message

@@ -16,7 +16,8 @@ from openvino_models import constant, fixed, if_model, make, one_slice, paramete
 from running import as_bytes, run_node
 
 import ov_ext
-from ov_ext.lowering import lower
+import sliceport
+from ov_ext.format import FORMAT
 from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.program import Program
@@ -25,6 +26,7 @@ from sliceport.shell import join
 from sliceport.slicing.node import Resolved
 
 MODELS = Path(__file__).parents[2] / "models"
+lower = FORMAT.lower
 BACKWARD = ([6], [0], [-2])
 WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")
 
@@ -111,7 +113,7 @@ def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known() -> 
     assert lowered.reason.code == "dynamic_parameter"
     assert "an index comes from Parameter" in lowered.reason.message
     with pytest.raises(UnsupportedSlice):
-        lower(model, strict=True)
+        sliceport.lower(model, strict=True)
     assert model.input("x").get_partial_shape() == ov.PartialShape([-1, 4])
     with pytest.raises(UsageError, match=r"the model has no input 'z' to give a shape to; its inputs are 'x', "):
         lower(model, input_shapes={"z": (1,)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from openvino import opset8
 
 import sliceport
-from sliceport.formats import choose_target, format_of, formats
+from sliceport.formats import choose_target, format_of
 
 
 def slice_proto() -> onnx.ModelProto:
@@ -140,13 +142,16 @@ def test_rewrite_takes_no_openvino_model(tmp_path: Path) -> None:
     assert format_of("m.xml").passes() == ({}, {})
 
 
-def test_default_executors_are_those_of_the_comparisons() -> None:
-    from onnx_ops.verify import run
-    from ov_ext import compare
-
-    for name, module in (("onnx", run), ("openvino", compare)):
-        assert formats()[name].default_executors == module.DEFAULT_EXECUTORS
-        assert formats()[name].reference[0] == module.REFERENCE == module.DEFAULT_EXECUTORS[0]
+@pytest.mark.parametrize(
+    "call",
+    ["lower('m.xml')", "check('m.xml')", "compare('m.xml')", "harden('m.xml', 'n')", "diff('m.xml', on='openvino')"],
+)
+def test_missing_openvino_is_reported(call: str) -> None:
+    code = f"import sys; sys.modules['openvino'] = None; import sliceport; sliceport.{call}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stderr.endswith(
+        'MissingExtra: openvino is needed by ov_ext, but it is not installed; run: pip install "sliceport[openvino]".\n'
+    )
 
 
 class TestRepresentations:

@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 import sliceport
 from sliceport.errors import ModelError
-from sliceport.formats import DeclaredShapes
-from sliceport.open_shapes import choose_shapes, choose_sizes
+from sliceport.formats import DeclaredShapes, declared_shapes
+from sliceport.open_shapes import choose_sizes
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_shapes_of_a_model_are_chosen(tmp_path: Path) -> None:
     file = tmp_path / "m.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     file.write_bytes(model.SerializeToString())
-    assert choose_shapes(file) == {"x": (2, 23, 4)}
-    assert sliceport.lower(file, input_shapes=choose_shapes(file)).summary["lowered"] == 1
+    assert choose_sizes(declared_shapes(file)) == {"x": (2, 23, 4)}
+    assert sliceport.lower(file, input_shapes=choose_sizes(declared_shapes(file))).summary["lowered"] == 1
 
 
 def test_of_a_file_that_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no model")
     with pytest.raises(ModelError, match="m.onnx': it is not an ONNX model"):
-        choose_shapes(tmp_path / "m.onnx")
+        choose_sizes(declared_shapes(tmp_path / "m.onnx"))

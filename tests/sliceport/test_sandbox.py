@@ -18,6 +18,7 @@ import sandbox_child
 from processes import assert_gone, ticks
 
 from sliceport.sandbox import child, child_process, supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,19 +42,19 @@ def test_one_worker_serves_call_after_call() -> None:
 
 
 def test_death_is_an_error_and_the_next_call_succeeds() -> None:
-    with pytest.raises(supervisor.ChildDied, match="ended by SIGABRT|exit code"):
+    with pytest.raises(ChildDied, match="ended by SIGABRT|exit code"):
         supervisor.call(os.abort, timeout=60)
     assert supervisor.call(math.sqrt, 4, timeout=60) == 2
 
 
 def test_a_call_that_never_ends_is_ended() -> None:
-    with pytest.raises(supervisor.ChildTimedOut, match="took longer than 0.5 s"):
+    with pytest.raises(ChildTimedOut, match="took longer than 0.5 s"):
         supervisor.call(time.sleep, 600, timeout=0.5)
 
 
 def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time() -> None:
     supervisor.call(time.sleep, 0, timeout=600)
-    with pytest.raises(supervisor.ChildTimedOut, match=r"^took longer than 0\.2 s$"):
+    with pytest.raises(ChildTimedOut, match=r"^took longer than 0\.2 s$"):
         supervisor.call(time.sleep, 600, timeout=0.2)
     supervisor.call(time.sleep, 0, timeout=None)
 
@@ -127,11 +128,11 @@ def test_idle_workers_are_ended() -> None:
 
 
 def test_what_a_worker_that_dies_said_is_told() -> None:
-    with pytest.raises(supervisor.ChildDied) as died:
+    with pytest.raises(ChildDied) as died:
         supervisor.call(sandbox_calls.say_and_abort, "before\nlast words\n", timeout=60)
     assert died.value.stderr.splitlines()[:2] == ["before", "last words"]
     supervisor.call(os.write, 2, b"of the call before\n", timeout=60)
-    with pytest.raises(supervisor.ChildDied) as died:
+    with pytest.raises(ChildDied) as died:
         supervisor.call(sandbox_calls.say_and_abort, "of this call\n", timeout=60)
     assert died.value.stderr.splitlines()[0] == "of this call"
 
@@ -149,7 +150,7 @@ def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
 
 
 def _call_and_ignore(function: Callable[[str], None], argument: str) -> None:
-    with pytest.raises(supervisor.ChildDied):
+    with pytest.raises(ChildDied):
         supervisor.call(function, argument, timeout=600)
 
 
@@ -173,13 +174,13 @@ def test_workers_of_a_worker_are_bounded_as_it_is() -> None:
 @pytest.mark.skipif(not hasattr(os, "waitid") and sys.platform != "win32", reason="needs waitid")
 def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
     for _ in range(5):
-        with pytest.raises(supervisor.ChildDied, match=r"^ended with exit code 7$"):
+        with pytest.raises(ChildDied, match=r"^ended with exit code 7$"):
             supervisor.call(sys.exit, 7, timeout=60)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_worker_that_is_told_to_end_is_told_from_others() -> None:
-    with pytest.raises(supervisor.ChildTerminated, match="^was ended by SIGTERM$"):
+    with pytest.raises(ChildTerminated, match="^was ended by SIGTERM$"):
         supervisor.call(signal.raise_signal, signal.SIGTERM, timeout=60)
 
 
@@ -210,7 +211,7 @@ def test_a_worker_that_somebody_ends_while_it_waits_costs_nothing() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_worker_that_somebody_kills_is_told_from_others() -> None:
-    with pytest.raises(supervisor.ChildKilled, match="^was ended by SIGKILL$"):
+    with pytest.raises(ChildKilled, match="^was ended by SIGKILL$"):
         supervisor.call(signal.raise_signal, signal.SIGKILL, timeout=60)
 
 
@@ -221,14 +222,14 @@ def test_errors_that_cannot_be_made_again_are_told() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells the end of a process by a descriptor")
 def test_the_end_of_a_worker_is_seen_though_a_process_of_its_holds_its_pipe() -> None:
-    with pytest.raises(supervisor.ChildDied, match="^ended with exit code 3$"):
+    with pytest.raises(ChildDied, match="^ended with exit code 3$"):
         supervisor.call(sandbox_calls.fork_and_exit, 3, timeout=60)
 
 
 def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.end_idle()
     monkeypatch.setattr(sys, "executable", "")
-    with pytest.raises(supervisor.ChildNotStarted, match="could not be started"):
+    with pytest.raises(ChildNotStarted, match="could not be started"):
         supervisor.call(os.getpid, timeout=60)
 
 
@@ -278,6 +279,6 @@ def test_any_bound_of_memory_is_taken() -> None:
 
 def test_repeated_call_keeps_the_time_limit_of_both_calls() -> None:
     begun = time.monotonic()
-    with pytest.raises(supervisor.ChildTimedOut, match=r"^took longer than 2 s$"):
+    with pytest.raises(ChildTimedOut, match=r"^took longer than 2 s$"):
         supervisor.call_twice(sandbox_calls.crash_late_or_hang, 1.5, timeout=2.0)
     assert time.monotonic() - begun < 3.4

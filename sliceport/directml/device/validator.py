@@ -27,6 +27,7 @@ from sliceport.directml.device.libraries import FOR_LINUX
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildDied, ChildLost
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9
@@ -101,9 +102,9 @@ def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -
     """
     try:
         return int(supervisor.call(function, library_folder, *args))
-    except supervisor.ChildLost:
+    except ChildLost:
         raise
-    except supervisor.ChildDied as error:
+    except ChildDied as error:
         raise DeviceError(f"the process of DirectML's library {error}.") from None
     except OSError as error:
         raise DeviceError(f"DirectML's library cannot be used in a process of this machine ({error}).") from None

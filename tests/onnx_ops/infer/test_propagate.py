@@ -25,6 +25,7 @@ from onnx_ops.passes import PASSES, rewrite
 from sliceport import progress
 from sliceport.errors import ModelError
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildKilled
 
 OPSET = 18
 
@@ -271,7 +272,7 @@ def test_own_rules_go_on_where_onnx_ends_its_process(monkeypatch: pytest.MonkeyP
 
 def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     def call(*_: Any, **__: Any) -> None:
-        raise supervisor.ChildKilled("was ended by SIGKILL")
+        raise ChildKilled("was ended by SIGKILL")
 
     monkeypatch.setattr(supervisor, "call", call)
     said: list[str] = []

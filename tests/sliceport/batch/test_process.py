@@ -16,6 +16,7 @@ from typing import Any
 
 import deadly_format
 import numpy as np
+import onnx
 import pytest
 import sandbox_child
 from platforms import POSIX, ended_by
@@ -28,6 +29,7 @@ from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.formats import formats
 from sliceport.sandbox import child_process, supervisor
+from sliceport.sandbox.child_process import ChildTerminated
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -121,7 +123,7 @@ def test_a_result_is_of_the_content_not_of_the_name(job: Job, tmp_path: Path) ->
         {"command": "compare"},
         {"options": {"feature_level": "4.0"}},
         {"versions": {"sliceport": "2"}},
-        {"chooses_shapes": True},
+        {"options": {"open_sizes": "primes"}},
         {"writes": True},
     ],
 )
@@ -292,7 +294,7 @@ def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
 
 
 def test_open_sizes_are_chosen_and_told(job: Job) -> None:
-    job = replace(job, chooses_shapes=True)
+    job = replace(job, options={"open_sizes": "primes"})
     done = do(job, MODELS / "dynamo_phi_dyn.onnx")
     assert done.verdict == "clean", message_of(job, done)
     chosen = result(job, done)["input_shapes"]
@@ -303,6 +305,17 @@ def test_open_sizes_are_chosen_and_told(job: Job) -> None:
     given = do(job, MODELS / "dynamo_phi_dyn.onnx", input_shapes={"x": (1, 16)})
     assert given.verdict == "clean", message_of(job, given)
     assert given.key != done.key
+
+
+def test_open_sizes_fit_the_arrays(job: Job, tmp_path: Path) -> None:
+    graph = "g (float[n, 6] x, float[n, k] z) => (float[m] y) { y = Slice <starts = [0], ends = [1]> (x) }"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 4, opset_import: ["" : 9]> {graph}'), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.ones((4, 6), np.float32))
+    for open_sizes, chosen in (("primes", [4, 23]), (7, [4, 7])):
+        options = {"open_sizes": open_sizes, "inputs": {"x": str(tmp_path / "x.npy")}}
+        done = do(replace(job, command="compare", options=options), tmp_path / "m.onnx")
+        assert done.verdict == "clean", message_of(job, done)
+        assert result(job, done)["input_shapes"] == {"z": chosen}
 
 
 @pytest.mark.usefixtures("_deadly")
@@ -439,7 +452,7 @@ def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monke
     def call(function: Any, *args: Any, **limits: Any) -> Any:
         called.append(function.__name__)
         if len(called) in (1, 3):
-            raise supervisor.ChildTerminated("was ended by SIGTERM")
+            raise ChildTerminated("was ended by SIGTERM")
         return real(function, *args, **limits)
 
     monkeypatch.setattr(supervisor, "call", call)

@@ -146,9 +146,9 @@ def archive(tmp_path: Path) -> str:
 def test_archives_are_read(archive: str, tmp_path: Path) -> None:
     found = [f"zip://{name}::{archive}" for name in ("a.onnx", "b.xml", "b/c.onnx")]
     assert find(f"zip://::{archive}") == find(f"zip://**::{archive}") == found
-    copy = download(found[2], tmp_path / "out")
-    assert Path(copy.path).read_bytes() == b"b/c.onnx"
-    assert copy.states[""] is not None
+    copy, states = download(found[2], tmp_path / "out")
+    assert Path(copy).read_bytes() == b"b/c.onnx"
+    assert states[""] is not None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
@@ -164,7 +164,7 @@ class TestDownload:
             put(f"{root}/{name}", name.encode())
         names = ["m.data", "sub/more.data", "missing", "../outside", "/absolute", "sub/../../outside"]
         monkeypatch.setattr(type(format_of("m.onnx")), "files_beside", lambda *_: tuple(names))
-        model = Path(download(f"{root}/m.onnx", tmp_path / "local").path)
+        model = Path(download(f"{root}/m.onnx", tmp_path / "local")[0])
         folder = model.parent
         assert (model.name, folder.parent) == ("m.onnx", tmp_path / "local")
         there = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -174,7 +174,7 @@ class TestDownload:
     def test_the_format_names_the_other_files(self, root: str, tmp_path: Path) -> None:
         put(f"{root}/m.xml", b"<net/>")
         put(f"{root}/m.bin", b"weights")
-        model = Path(download(f"{root}/m.xml", tmp_path / "local").path)
+        model = Path(download(f"{root}/m.xml", tmp_path / "local")[0])
         assert model.with_name("m.bin").read_bytes() == b"weights"
 
     def test_other_weights_give_another_key(self, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
