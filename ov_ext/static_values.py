@@ -30,7 +30,10 @@ class _FarIndex(int):
 
 _WIDENED: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
 _MAX_ELEMENTS = 1024
-"""Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
+_NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
+_NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Power", "ReduceProd"})
+_NARROW = frozenset({"boolean", "i8", "u8"})
+"""Element types that hold only some of the sizes of axes."""
 
 
 def as_constant(array: Array) -> ov.Node:
@@ -119,7 +122,10 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
     bounds = element_bounds(source)
     if bounds is None:
         return None
-    return [Bounds(low, high) for low, high in zip(*map(to_index_list, bounds), strict=True)]
+    pairs = zip(*map(to_index_list, bounds), strict=True)
+    # OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
+    is_marker = _may_be_negative(_list_sources(node))
+    return [Bounds(INT64_MIN if is_marker and pair == (0, INT64_MAX) else pair[0], pair[1]) for pair in pairs]
 
 
 def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
@@ -164,30 +170,62 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
         return None
     if not 0 < shape[0].get_length() <= _MAX_ELEMENTS:
         return None
+    # OpenVINO replaces a value by its bounds if they are equal, so that wrong ones must not be stored.
+    if _has_wrong_bounds(_list_sources(source.get_node())):
+        return None
     _store_bounds(source)
     tensor = source.get_tensor()
     try:
         lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
     except RuntimeError:  # OpenVINO found no bounds.
         return None
-    is_list = lower.shape == upper.shape == tuple(shape.to_shape())
-    return (lower, upper) if is_list and _has_right_bounds(source.get_node()) else None
+    return (lower, upper) if lower.shape == upper.shape == tuple(shape.to_shape()) else None
 
 
-def _has_right_bounds(last: ov.Node) -> bool:
-    """Return whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes."""
-    pending, visited = [last], set[str]()
+def _list_sources(last: ov.Node) -> list[ov.Node]:
+    """Return the nodes that a value is computed by, back to shapes; the last one comes first."""
+    nodes: dict[str, ov.Node] = {}
+    pending = [last]
     while pending:
         node = pending.pop()
+        if node.get_name() not in nodes:
+            nodes[node.get_name()] = node
+            if node.get_type_name() not in ("ShapeOf", "Constant", "Parameter"):
+                pending += [value.get_node() for value in node.input_values()]
+    return list(nodes.values())
+
+
+def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
+    """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed by.
+
+    It takes the values at the bounds of the inputs, which are wrong for operators that are not monotonic, and for
+    numbers that wrap around.
+    """
+    may_be_negative = _may_be_negative(nodes)
+    for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0).get_type_name()
-        # Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
-        # inputs, but FloorMod is not monotonic, and a difference may wrap around.
-        if element in ("i16", "u16") or kind == "FloorMod" or (kind == "Subtract" and element.startswith("u")):
-            return False
-        if kind not in ("ShapeOf", "Constant", "Parameter") and node.get_name() not in visited:
-            visited.add(node.get_name())
-            pending += [value.get_node() for value in node.input_values()]
-    return True
+        # Sums of 16 bits get bounds from memory that is not set.
+        if element in ("i16", "u16") or kind in _NOT_MONOTONIC or (may_be_negative and kind in _NOT_MONOTONIC_BELOW_0):
+            return True
+        if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):
+            return True
+        if kind == "Convert" and element in _NARROW and node.get_input_element_type(0) != ov.Type.boolean:
+            return True
+    return False
+
+
+def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
+    """Return whether a difference or a negative number is among the nodes that a value is computed by."""
+    for node in nodes:
+        kind, element = node.get_type_name(), node.get_output_element_type(0)
+        if kind in ("Subtract", "Negative"):
+            return True
+        if kind == "Constant" and element.bitwidth >= 8:
+            # Reading a large constant would take longer than the bounds are worth.
+            is_large = prod(node.get_output_shape(0)) > _MAX_ELEMENTS
+            if is_large or element == ov.Type.string or bool(np.any(node.data < 0)):
+                return True
+    return False
 
 
 def _store_bounds(source: ov.Output) -> None:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string
+from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string, sizes_of
 from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
@@ -21,10 +21,10 @@ _ASYMMETRIC_RESIZE = 10
 """The last version in which Resize maps coordinates as `asymmetric` does; 11 has another default."""
 _BATCHED_SCAN = 8
 """The only version in which Scan has a batch axis and lengths of sequences."""
-_TYPED_MASK = 9
-"""The last version in which the mask of Dropout has the type of the data; 10 has booleans."""
-_FLATTENING_HARDMAX = 12
-"""The last version in which Hardmax flattens the axes from its axis on; 13 has one axis."""
+_MASK_OF_ZEROS = 11
+"""The last version in which the mask of a Dropout is zeros on onnxruntime; 12 has ones where nothing is dropped."""
+_FLATTENING_SOFTMAX = 12
+"""The last version in which Softmax and Hardmax flatten the axes from their axis on; 13 has one axis."""
 
 
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
@@ -66,12 +66,26 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after onnx's converter, which has no adapter for it."""
     if is_standard(node, "Hardmax"):
-        return opset <= _FLATTENING_HARDMAX and read_int(node, "axis", 1) != -1
+        return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
+    if is_standard(node, "Softmax", "LogSoftmax"):
+        return opset <= _FLATTENING_SOFTMAX and _loses_size_0(node)
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
     if is_standard(node, "Dropout"):
-        return opset <= _TYPED_MASK and any(output.name for output in node.outputs[1:])
+        return opset <= _MASK_OF_ZEROS and any(output.name for output in node.outputs[1:])
     return is_standard(node, "Upsample", "Resize") and opset <= _ASYMMETRIC_RESIZE and not _repeats_elements(node)
+
+
+def _loses_size_0(node: ir.Node) -> bool:
+    """Return whether a size may be 0 that the Reshape behind the converter's Flatten copies from another axis."""
+    value = node.inputs[0] if node.inputs else None
+    sizes = None if value is None else sizes_of(value)
+    axis = 0 if not sizes else read_int(node, "axis", 1) % len(sizes)
+    if sizes is None or axis == len(sizes) - 1:  # the converter adds no Flatten
+        return False
+    # The product that the Flatten makes of a size 0 has to be at the same place.
+    kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
+    return not all(kept)
 
 
 def _repeats_elements(node: ir.Node) -> bool:
@@ -100,9 +114,21 @@ def convert(model: bytes, version: int) -> bytes:
     """Convert a serialized model to a version of the standard operator set."""
     from onnx import version_converter  # only needed here
 
-    converted = version_converter.convert_version(onnx.load_model_from_string(model), version)
+    proto = onnx.load_model_from_string(model)
+    converted = version_converter.convert_version(proto, version)
+    # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats for data of any type.
+    if _has_right_types(proto) and not _has_right_types(converted):
+        raise TypeError("a node would read tensors of different types")
     serialized: bytes = converted.SerializeToString()
     return serialized
+
+
+def _has_right_types(model: onnx.ModelProto) -> bool:
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:

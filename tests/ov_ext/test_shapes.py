@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -81,6 +81,40 @@ def test_wrong_bounds_of_openvino_are_not_used(operator: str, element: str) -> N
     stop = getattr(opset8, operator)(size, constant([3], element))
     node = ov_ext.Slice([parameter([[2, 5]]), constant([0], element), stop, constant([1], element)])
     assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(0, 5)])
+
+
+NOT_MONOTONIC: dict[str, Callable[[Any], Any]] = {
+    "abs": lambda n: opset8.abs(n - 6),
+    "floor_mod": lambda n: opset8.floor_mod(n, constant([4])),
+    "power": lambda n: opset8.power(n - 6, constant([2])),
+    "reduce_prod": lambda n: opset8.reduce_prod(opset8.concat([n - 6, n - 6], 0), constant([0]), keep_dims=True),
+    "squared_difference": lambda n: opset8.squared_difference(opset8.convert(n, "f32"), constant([6], "f32")),
+    "boolean": lambda n: opset8.convert(n - 6, "boolean"),
+    "i8": lambda n: opset8.convert(n - 6, "i8"),
+    "u32": lambda n: opset8.convert(n - 6, "u32"),
+}
+
+
+@pytest.mark.parametrize("operator", NOT_MONOTONIC)
+def test_index_by_an_operator_that_is_not_monotonic_has_no_bounds(operator: str) -> None:
+    stop = opset8.convert(NOT_MONOTONIC[operator](opset8.shape_of(parameter([[4, 8]]))), "i64")
+    node = ov_ext.Slice([parameter([10]), constant([0]), stop, constant([1])])
+    assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(0, 10)])
+
+
+def test_index_by_a_product_of_sizes_keeps_its_bounds() -> None:
+    stop = opset8.reduce_prod(opset8.shape_of(parameter([[2, 3], 2])), constant([0]), keep_dims=True)
+    node = ov_ext.Slice([parameter([10]), constant([0]), stop, constant([1])])
+    assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(4, 6)])
+
+
+@pytest.mark.parametrize("element", ["i32", "i64"])
+def test_index_that_may_be_negative_has_no_lower_bound_if_it_has_no_upper_one(element: str) -> None:
+    """OpenVINO takes 0 as the least value of n - 30 for any n, but x[:-29:-1] selects all 10 elements."""
+    size = opset8.convert(opset8.shape_of(parameter([[1, -1]])), element)
+    lists = [constant([0], element), opset8.subtract(size, constant([30], element)), constant([-1], element)]
+    node = ov_ext.StridedSlice([parameter([10]), *lists], begin_mask=[1])
+    assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(0, 10)])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,13 +1,13 @@
 #include "static_values.hpp"
 
+#include <algorithm>
+#include <string_view>
 #include <unordered_set>
 
 #include "openvino/op/constant.hpp"
-#include "openvino/op/floor_mod.hpp"
 #include "openvino/op/parameter.hpp"
 #include "openvino/op/shape_of.hpp"
 #include "openvino/op/strided_slice.hpp"
-#include "openvino/op/subtract.hpp"
 
 namespace sliceport {
 namespace {
@@ -53,25 +53,54 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Returns whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes.
-bool has_right_bounds(const ov::Node* last) {
-    using namespace ov::op;
+/// Returns the nodes that a value is computed by, back to shapes.
+std::unordered_set<const ov::Node*> list_sources(const ov::Node* last) {
     std::vector<const ov::Node*> pending{last};
-    std::unordered_set<const ov::Node*> visited;
+    std::unordered_set<const ov::Node*> nodes;
     while (!pending.empty()) {
         const auto node = pending.back();
         pending.pop_back();
-        const auto element = node->get_output_element_type(0);
-        // Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
-        // inputs, but FloorMod is not monotonic, and a difference may wrap around.
-        if (element == ov::element::i16 || element == ov::element::u16 || ov::is_type<v1::FloorMod>(node) ||
-            (ov::is_type<v1::Subtract>(node) && !element.is_signed()))
-            return false;
-        if (!ov::is_type_any_of<v0::ShapeOf, v3::ShapeOf>(node) && visited.insert(node).second)
+        if (nodes.insert(node).second && !ov::is_type_any_of<ov::op::v0::ShapeOf, ov::op::v3::ShapeOf>(node))
             for (const auto& input : node->input_values())
                 pending.push_back(input.get_node());
     }
-    return true;
+    return nodes;
+}
+
+/// Returns whether a node is one of these operators.
+bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds) {
+    return std::find(kinds.begin(), kinds.end(), node->get_type_info().name) != kinds.end();
+}
+
+/// Returns whether a difference or a negative number is among the nodes that a value is computed by.
+bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
+    return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
+        const auto constant = ov::as_type<const ov::op::v0::Constant>(node);
+        if (!constant || constant->get_element_type().bitwidth() < 8 || !constant->get_element_type().is_static())
+            return is_kind(node, {"Subtract", "Negative"});
+        if (ov::shape_size(constant->get_shape()) > max_elements || constant->get_element_type() == ov::element::string)
+            return true;  // Reading them would take longer than the bounds are worth.
+        const auto values = constant->cast_vector<double>();
+        return std::any_of(values.begin(), values.end(), [](double value) { return value < 0; });
+    });
+}
+
+/// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed by. It takes the
+/// values at the bounds of the inputs, which are wrong for operators that are not monotonic, and for numbers that wrap
+/// around.
+bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
+    const auto is_signed = may_be_negative(nodes);
+    return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
+        const auto element = node->get_output_element_type(0).get_type_name();
+        // Sums of 16 bits get bounds from memory that is not set.
+        if (element == "i16" || element == "u16" || is_kind(node, {"FloorMod", "SquaredDifference"}) ||
+            (is_signed && is_kind(node, {"Abs", "Power", "ReduceProd"})) ||
+            (element[0] == 'u' && (is_kind(node, {"Subtract"}) || (is_signed && is_kind(node, {"Convert"})))))
+            return true;
+        // These types hold only some of the sizes of axes.
+        return is_kind(node, {"Convert"}) && (element == "boolean" || element == "i8" || element == "u8") &&
+               node->get_input_element_type(0) != ov::element::boolean;
+    });
 }
 
 /// Makes OpenVINO evaluate the bounds of a value and store them in its tensor. OpenVINO's headers declare no function
@@ -129,8 +158,12 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
         return std::nullopt;
     IndexBounds bounds;
     const auto low = to_index_list(tensors->first), high = to_index_list(tensors->second);
-    for (size_t i = 0; i < low.size(); ++i)
-        bounds.push_back({low[i], high[i]});
+    // OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
+    const auto is_marker = may_be_negative(list_sources(node));
+    for (size_t i = 0; i < low.size(); ++i) {
+        const auto is_open = is_marker && low[i].value == 0 && high[i].value == int64_max;
+        bounds.push_back({is_open ? Integer(int64_min) : low[i], high[i]});
+    }
     return bounds;
 }
 
@@ -140,12 +173,14 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     // OpenVINO evaluates hardly any operator on elements of 4 bits.
     if (!length || *length == 0 || *length > max_elements || !is_integral(element) || element.bitwidth() < 8)
         return std::nullopt;
+    // OpenVINO replaces a value by its bounds if they are equal, so that wrong ones must not be stored.
+    if (has_wrong_bounds(list_sources(source.get_node())))
+        return std::nullopt;
     store_bounds(source);
     const auto& tensor = source.get_tensor();
     const auto &lower = tensor.get_lower_value(), &upper = tensor.get_upper_value();
     const ov::Shape shape{static_cast<size_t>(*length)};
-    if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape ||
-        !has_right_bounds(source.get_node()))
+    if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape)
         return std::nullopt;
     return std::make_pair(lower, upper);
 }

@@ -125,11 +125,41 @@ def test_operator_set_is_raised_only_if_every_node_means_the_same_afterwards(
         assert f"the operator set stays {opset}: {op} 'n' {reason}" in result.changes.notes
 
 
-def test_model_that_reads_the_float_mask_of_a_dropout_keeps_its_operator_set() -> None:
-    graph = "(float[4] x) => (float[4] y, float[4] mask, float[2] z) { y, mask = Dropout(x)  z, left = Split(x) }"
-    written, _ = harden(parse(graph, 9), verify=False)
-    assert opset_of(written) == 9
-    assert len(compute(written, x=np.ones(4, np.float32))) == 3
+@pytest.mark.parametrize("opset", [9, 10, 11])
+def test_model_that_reads_the_mask_of_an_old_dropout_keeps_its_operator_set(opset: int) -> None:
+    mask = "float" if opset == 9 else "bool"
+    graph = f"(float[4] x) => (float[4] y, {mask}[4] mask, float[2] z) {{ y, mask = Dropout(x)  z, left = Split(x) }}"
+    written, _ = harden(parse(graph, opset), verify=False)
+    assert opset_of(written) == opset
+    assert not compute(written, x=np.ones(4, np.float32))[1].any()
+
+
+@pytest.mark.parametrize("node", ["Clip<max = 1.0>(x)", "Pad<pads = [1, 1]>(x)"])
+def test_model_whose_half_floats_would_meet_floats_keeps_its_operator_set(node: str) -> None:
+    branches = ", ".join(
+        f"{kind}_branch = b () => (float16[n] {kind}) {{ {kind} = {node} }}" for kind in ("then", "else")
+    )
+    graph = "(bool c, float16[4] x) => (float16[n] y, float16[2] z) { y = NODE  z, left = Split(x) }"
+    for new in (node, f"If<{branches}>(c)"):
+        written, _ = harden(parse(graph.replace("NODE", new), 10), verify=False)
+        assert opset_of(written) == 10
+        assert compute(written, c=np.array(True), x=np.ones(4, np.float16))[1].size == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "is_raised"),
+    [("n, 3, 4", 0, False), ("n, 3, 4", 1, True), ("2, n, 4", 0, True), ("2, 3, n", 1, False), ("2, n, 4", 2, True),
+     ("2, n, 4, 5", 2, False), ("n, 3, 4, 5", 2, True), ("2, 3, 4", 0, True), ("2, 3, n", -2, False)],
+)  # fmt: skip
+def test_softmax_is_raised_only_if_it_takes_the_same_sizes_afterwards(sizes: str, axis: int, is_raised: bool) -> None:
+    """The Reshape of onnx's converter copies a size of 0 from another axis."""
+    nodes = f"y = Softmax<axis = {axis}>(x)  z = Slice<starts = [0], ends = [9]>(x)"
+    written, _ = harden(
+        parse(f"(float[{sizes}] x) => (float[{sizes}] y, float[{sizes}] z) {{ {nodes} }}", 9), verify=False
+    )
+    assert opset_of(written) == (13 if is_raised else 9)
+    empty = np.zeros([int(size) if size.isdecimal() else 0 for size in sizes.split(", ")], np.float32)
+    assert compute(written, x=empty)[0].shape == empty.shape
 
 
 def test_model_with_a_scan_over_batches_keeps_its_operator_set() -> None:
