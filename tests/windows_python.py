@@ -62,8 +62,6 @@ def _fill(root: Path) -> None:
     for package, places in WHEELS.items():
         _unpack_wheel(package, home, places)
     _compile_launcher(home)
-    shutil.copy(SOURCES / "inside.sh", home)
-    shutil.copy(SOURCES / "sitecustomize.py", site)
     fonts = root / "etc/fonts/fonts.conf"
     fonts.parent.mkdir()
     fonts.write_text("<fontconfig><cachedir>/tmp/fontconfig</cachedir></fontconfig>")  # else each process warns
@@ -147,8 +145,11 @@ def _pip(*words: str) -> str:
 
 
 def _copy_project(root: Path) -> None:
-    """Install this project's packages, and put beside them what its tests read."""
-    site, place = root / "opt/python/Lib/site-packages", root / "opt/project"
+    """Install this project's packages, and put beside them what its tests read, and the files of `SOURCES`."""
+    home, place = root / "opt/python", root / "opt/project"
+    site = home / "Lib/site-packages"
+    shutil.copy(SOURCES / "inside.sh", home)
+    shutil.copy(SOURCES / "sitecustomize.py", site)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     _pip("install", "--no-deps", "--upgrade", "--target", str(site), str(PROJECT))

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from sliceport.directml.device.programs import run
 
 PACKAGE = "onnxruntime-directml"
 VERSION = "1.24.4"
+_WITH_DIRECTML = (PACKAGE, "onnxruntime-windowsml")
+"""The packages of onnxruntime for Windows that hold DirectML.dll."""
 LIBRARIES = ("DirectML.dll", "onnxruntime.dll", "onnxruntime_providers_shared.dll")
 _NOTE = "libraries.txt"
 
@@ -94,14 +97,16 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
     """
     installed = _find_installed()
     if installed is None:
-        say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
+        spec = f"{PACKAGE}=={VERSION}"
+        say(f"downloading {spec} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
         FOR_WINDOWS.install(home)
     else:
-        say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
+        spec, folder = installed
+        say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {spec}")
         for name in LIBRARIES:
-            shutil.copyfile(installed / name, home / name)
-    version = VERSION if installed is None else importlib.metadata.version(PACKAGE)
-    (home / _NOTE).write_text(f"{PACKAGE}=={version}")
+            if (folder / name).is_file():  # that of Windows ML has no providers in libraries of their own
+                shutil.copyfile(folder / name, home / name)
+    (home / _NOTE).write_text(spec)
 
 
 def read_package_spec(home: Path) -> str:
@@ -110,12 +115,12 @@ def read_package_spec(home: Path) -> str:
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
-def _find_installed() -> Path | None:
-    """Return the folder with the libraries of an installed package, which exists for Windows only."""
-    if sys.platform != "win32":
-        return None
-    try:
-        folder = Path(str(importlib.metadata.distribution(PACKAGE).locate_file(FOR_WINDOWS.folder)))
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return folder if all((folder / name).is_file() for name in LIBRARIES) else None
+def _find_installed() -> tuple[str, Path] | None:
+    """Return an installed package with its version, and the folder of its libraries; it exists for Windows only."""
+    for package in _WITH_DIRECTML if sys.platform == "win32" else ():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            distribution = importlib.metadata.distribution(package)
+            folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))
+            if (folder / LIBRARIES[0]).is_file():
+                return f"{package}=={distribution.version}", folder
+    return None

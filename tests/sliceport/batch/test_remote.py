@@ -298,10 +298,11 @@ class TestStore:
     @pytest.mark.parametrize("url", ["", "file://"])
     def test_folder_cannot_be_read_as_a_file(self, tmp_path: Path, url: str) -> None:
         (tmp_path / "folder").mkdir()
+        root = f"{url}{tmp_path.as_posix()}" if url else str(tmp_path)
         with pytest.raises(UsageError) as caught:
-            open_store(f"{url}{tmp_path}").read("folder")
+            open_store(root).read("folder")
         reason = "Permission denied" if sys.platform == "win32" else "Is a directory"
-        assert str(caught.value) == f"'{url}{tmp_path}/folder' cannot be read ({reason})."
+        assert str(caught.value) == f"'{root}/folder' cannot be read ({reason})."
 
 
 class TestInterruptions:

@@ -113,7 +113,7 @@ def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path:
 
 
 def test_a_bad_source_is_a_row(batch: Batch, tmp_path: Path) -> None:
-    missing = str(tmp_path / "none.onnx")
+    missing = (tmp_path / "none.onnx").as_posix()
     (tmp_path / "list.txt").write_text(f"{tmp_path}/zoo/rule_glu.onnx\n{missing}\n")
     batch = vary(batch, sources=[f"@{tmp_path}/list.txt"])
     totals: list[int] = []

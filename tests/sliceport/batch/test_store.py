@@ -38,7 +38,7 @@ def test_what_somebody_has_open_is_replaced_later(tmp_path: Path) -> None:
     store.write("results/ab/c.json", b"old")
     scratch = store.new_scratch()
     for text in ("old", "new"):
-        (scratch / "out").mkdir()
+        (scratch / "out").mkdir(exist_ok=True)
         (scratch / "out" / "model.onnx").write_text(text)
         if text == "old":
             store.put_folder("outputs/ab/c", scratch / "out")

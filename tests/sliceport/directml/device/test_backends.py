@@ -171,3 +171,24 @@ def test_the_libraries_are_named_by_their_package(tmp_path: Path) -> None:
     assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.24.4"
     (tmp_path / "libraries.txt").write_text("onnxruntime-directml==1.23.0")
     assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.23.0"
+
+
+@pytest.mark.parametrize("package", ["onnxruntime-directml", "onnxruntime-windowsml"])
+def test_installed_package_gives_its_libraries_on_windows(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, home = tmp_path / "site", tmp_path / "home"
+    metadata = site / f"{package.replace('-', '_')}-1.30.0.dist-info/METADATA"
+    libraries_folder = site / "onnxruntime/capi"
+    for folder in (metadata.parent, libraries_folder, home):
+        folder.mkdir(parents=True)
+    metadata.write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.30.0\n")
+    for name in libraries.LIBRARIES[:2]:
+        (libraries_folder / name).write_text(f"content of {name}")
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(sys, "path", [str(site)])
+    lines: list[str] = []
+    libraries.install_libraries(home, lines.append)
+    assert lines == [f"taking DirectML.dll and onnxruntime.dll of the installed {package}==1.30.0"]
+    assert (home / "DirectML.dll").read_text() == "content of DirectML.dll"
+    assert libraries.read_package_spec(home) == f"{package}==1.30.0"
