@@ -1,4 +1,4 @@
-"""DirectML's libraries: those for Windows, of an installed onnxruntime-directml or its wheel, and those for Linux."""
+"""DirectML's libraries: for Windows from an installed or downloaded onnxruntime-directml, for Linux from a wheel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Wheel:
         platform: The platform tag of the wheel.
         python: The version of Python that the wheel is for.
         folder: The folder in the wheel that holds the libraries.
-        libraries: The files of that folder that are taken.
+        libraries: Names of the files to take from that folder.
     """
 
     package: str
@@ -97,7 +97,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
         say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
         FOR_WINDOWS.install(home)
     else:
-        say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
+        say(f"copying {LIBRARIES[0]} and {LIBRARIES[1]} from the installed {PACKAGE}")
         for name in LIBRARIES:
             shutil.copyfile(installed / name, home / name)
     version = VERSION if installed is None else importlib.metadata.version(PACKAGE)
@@ -105,13 +105,13 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return the package and version of the libraries in a folder; without a note, the downloaded version."""
+    """Return the package and version of the libraries in a folder, or of those to be downloaded if it has no note."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
 def _find_installed() -> Path | None:
-    """Return the folder with the libraries of an installed package, which exists for Windows only."""
+    """Return the folder with the libraries of an installed package, or None. The package exists for Windows only."""
     if sys.platform != "win32":
         return None
     try:
