@@ -59,7 +59,7 @@ class OpenVINO:
     optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return no passes: `rewrite` does not take models of this format."""
+        """Return no passes: `rewrite` does not accept models of this format."""
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
@@ -133,7 +133,7 @@ class OpenVINO:
         passes: Sequence[str] | None = None,  # noqa: ARG002
         **options: Unpack[RewriteOptions],  # noqa: ARG002
     ) -> Result:
-        """Refuse: `rewrite` takes ONNX models.
+        """Refuse: `rewrite` accepts only ONNX models.
 
         Raises:
             UsageError: Always.

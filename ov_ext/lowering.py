@@ -33,7 +33,7 @@ def lower(
     Args:
         model: A file's path, or a model, which is not changed.
         input_shapes: Sizes for inputs by name, to which the model is reshaped.
-        feature_level: The DirectML feature level, as of `sliceport.lower`.
+        feature_level: The DirectML feature level; see `sliceport.lower`.
         input_layout: The memory layout of sliced tensors.
         output_layout: The memory layout of outputs.
         views: Whether forward slices become views of their input's buffer if possible.

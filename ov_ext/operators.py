@@ -22,15 +22,15 @@ _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 
 
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
-    """Build a node of OpenVINO's Slice-8: operator `Slice8` of version `ov_ext`, of the kind that `backend` chooses.
+    """Build a node that computes OpenVINO's Slice-8, by the Python or native operator that `backend` chooses.
 
-    If steps and axes are known, shape inference is exact, unlike OpenVINO's: the output has the least and greatest
-    sizes that the bounds allow.
+    The node's type is `Slice8` of version `ov_ext`. If steps and axes are known, shape inference is exact, unlike
+    OpenVINO's: the output has the least and greatest sizes that the bounds allow.
 
     Args:
         inputs: `data` of any type but u3 and u6, and of rank 1 or more; `start`, `stop`, `step` and, optionally,
-            `axes`: lists of integers of one length, with one entry for each sliced axis. The default of `axes` are the
-            first axes. An input is a node of one output, an output of a node, or values that become a constant.
+            `axes`: lists of integers of one length, with one entry for each sliced axis. Without `axes`, the first axes
+            are sliced. An input is a node of one output, an output of a node, or values that become a constant.
 
     Returns:
         The node, whose output has the rank of `data`.
@@ -61,8 +61,8 @@ def StridedSlice(  # noqa: N802
     Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
 
     Args:
-        inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (1 everywhere
-            without): lists of integers of one length. An input is a node of one output, an output of a node, or values
+        inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (all 1 by
+            default): lists of integers of one length. An input is a node of one output, an output of a node, or values
             that become a constant.
         begin_mask: Entries whose axis is selected from its beginning.
         end_mask: Entries whose axis is selected to its end.
@@ -90,7 +90,7 @@ def make_node(
 
     Args:
         kind: `SLICE` or `STRIDED_SLICE`.
-        inputs: The inputs, as `Slice` and `StridedSlice` take them.
+        inputs: The inputs; see `Slice` and `StridedSlice`.
         masks: The masks of a StridedSlice.
         name: The friendly name, which errors contain. By default OpenVINO makes one.
         using: The backend. The default is the result of `backend`.
@@ -115,7 +115,7 @@ def make_node(
 
 
 def operator_extensions(using: Backend | None = None) -> list[Any]:
-    """Return extensions for `Core.add_extension`. Of two with the same operator, the first one registered wins.
+    """Return extensions for `Core.add_extension`. Of two extensions for one operator, OpenVINO uses the first added.
 
     Args:
         using: The backend. The default is the result of `backend`.
@@ -142,7 +142,7 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator itself refuses all other bits than 0 and 1, but its attributes cannot hold these.
+    # The native operator itself refuses bits other than 0 and 1, but its attributes hold only integers of 64 bits.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()
@@ -152,10 +152,10 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
 
 
 def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
-    """Return a native operator's error as the InvalidSlice that the operator in Python raises; any other as it is."""
+    """Convert a native operator's error to the InvalidSlice of the Python operator; return other errors unchanged."""
     sentences = _SENTENCE.findall(str(error))
     if not sentences:
         return error
-    # The native operator is built before it has its friendly name.
+    # The native operator gets its friendly name only after it is built, so its error has a generated name.
     _, generated_name, sentence = sentences[-1]
     return InvalidSlice(f"{kind} '{generated_name if name is None else name}': {sentence}")

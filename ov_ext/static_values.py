@@ -51,12 +51,12 @@ def as_indices(values: list[int]) -> ov.Node:
 
 
 def as_output(value: Any, index: int, label: str) -> ov.Output:
-    """Return an input of a node as an output.
+    """Convert a value that the caller passes as an input of a node to an output.
 
     Args:
         value: An output, a node of one output, or values that become a constant.
         index: The number of the input.
-        label: Operator and node, as errors name them.
+        label: Operator and node, for errors.
 
     Raises:
         InvalidSlice: `value` is not one of these.
@@ -65,7 +65,7 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         return value
     if isinstance(value, ov.Node):
         if value.get_output_size() != 1:
-            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; name one.")
+            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; pass one.")
         return value.output(0)
     try:
         return as_constant(np.asarray(value)).output(0)
@@ -101,7 +101,7 @@ def is_integral(element: ov.Type) -> bool:
 
 
 def list_length(source: ov.Output) -> int | None:
-    """Return the number of elements of a list, or None if it is open or the value may not be a list."""
+    """Return the number of elements of a list (a value of rank 1), or None if the rank or the number is unknown."""
     shape = source.get_partial_shape()
     if shape.rank.is_dynamic or shape.rank.get_length() != 1 or shape[0].is_dynamic:
         return None
@@ -130,7 +130,7 @@ def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
 
 
 def index_array(source: ov.Tensor | ov.Node) -> Array:
-    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, two in a byte, become bytes."""
+    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, packed in pairs, become bytes."""
     if source.get_element_type().bitwidth >= 8:
         return np.asarray(source.data)
     packed = source.data.reshape(-1).view(np.uint8)
@@ -156,7 +156,8 @@ def to_index_list(values: Array) -> list[int]:
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     """Return the least and greatest value of each element of a short list of integers, as OpenVINO evaluates them.
 
-    None if they are not known, for elements of 4 bits, and after operators whose bounds OpenVINO evaluates wrongly.
+    The result is None if the bounds are not known, if elements have 4 bits, or if OpenVINO evaluates wrong bounds for
+    an operator that the list is computed from.
     """
     shape, element = source.get_partial_shape(), source.get_element_type()
     # OpenVINO evaluates hardly any operator on elements of 4 bits.
@@ -175,13 +176,14 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
 
 
 def _has_right_bounds(last: ov.Node) -> bool:
-    """Return whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes."""
+    """Return whether OpenVINO evaluates right bounds for all nodes that a value is computed from, back to shapes."""
     pending, visited = [last], set[str]()
     while pending:
         node = pending.pop()
         kind, element = node.get_type_name(), node.get_output_element_type(0).get_type_name()
-        # Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
-        # inputs, but FloorMod is not monotonic, and a difference may wrap around.
+        # OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted. For other
+        # nodes it computes the values at the bounds of the inputs. Those are not the bounds of a FloorMod, which is not
+        # monotonic, or of a difference of unsigned integers, which may wrap around.
         if element in ("i16", "u16") or kind == "FloorMod" or (kind == "Subtract" and element.startswith("u")):
             return False
         if kind not in ("ShapeOf", "Constant", "Parameter") and node.get_name() not in visited:

@@ -62,7 +62,7 @@ class StridedSlice(SlicingOp):
             visitor.on_attributes(lists)
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
-        # A visitor that reads replaces the lists in place; one that writes leaves them.
+        # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
         self.connect_fixed(visitor, NAMES)
         self.clear_cache()

@@ -46,8 +46,8 @@ struct SlicedSize {
 /// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
 /// at the ends of the bounds, at the indices -1 and 0, and at those sizes.
 ///
-/// \param start  The default is the beginning in the direction of `step`.
-/// \param stop   The default is the end in that direction.
+/// \param start  Bounds of the first index. If absent, the first element in the direction of `step` is the start.
+/// \param stop   Bounds of the exclusive end. If absent, the slice includes the last element in that direction.
 /// \param step   Absent if it is not known exactly.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
@@ -80,7 +80,7 @@ inline SlicedSize sliced_size(const Bounds& axis,
             if (least == greatest)
                 continue;
             include(greatest);
-            // The sizes at which an index meets an end of the axis, and the sizes beside them.
+            // The sizes at which an index meets an end of the axis, and the sizes next to them.
             for (const auto& index : {first, end}) {
                 if (!index)
                     continue;
@@ -92,7 +92,8 @@ inline SlicedSize sliced_size(const Bounds& axis,
             }
         }
     }
-    // A slice of an unbounded axis is unbounded if it takes a constant part of the axis.
+    // Every |step|-th element of an unbounded axis is an unbounded number, here almost INT64_MAX / |step|. From half of
+    // that number on, `high` counts as unbounded: an index of such magnitude loses its bound, which is not wrong.
     if (greatest == int64_max && static_cast<uint64_t>(high) >= static_cast<uint64_t>(int64_max) / magnitude(*step) / 2)
         high = int64_max;
     return {{low, high}, keeps_size};

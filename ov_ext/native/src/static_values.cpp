@@ -42,7 +42,7 @@ Integers convert_tensor(const ov::Tensor& tensor) {
     return values;
 }
 
-/// Reads elements of 4 bits. The first of the two elements in a byte is in the lowest bits.
+/// Reads elements of 4 bits. The first of the two elements in a byte is in the lower bits.
 Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);
@@ -53,7 +53,7 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Returns whether OpenVINO evaluates right bounds for all nodes that a value is computed by, back to shapes.
+/// Returns whether OpenVINO evaluates right bounds for all nodes that a value is computed from, back to shapes.
 bool has_right_bounds(const ov::Node* last) {
     using namespace ov::op;
     std::vector<const ov::Node*> pending{last};
@@ -62,8 +62,9 @@ bool has_right_bounds(const ov::Node* last) {
         const auto node = pending.back();
         pending.pop_back();
         const auto element = node->get_output_element_type(0);
-        // Sums of 16 bits get bounds from memory that is not set. The others get the values at the bounds of their
-        // inputs, but FloorMod is not monotonic, and a difference may wrap around.
+        // OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted. For other
+        // nodes it computes the values at the bounds of the inputs. Those are not the bounds of a FloorMod, which is
+        // not monotonic, or of a difference of unsigned integers, which may wrap around.
         if (element == ov::element::i16 || element == ov::element::u16 || ov::is_type<v1::FloorMod>(node) ||
             (ov::is_type<v1::Subtract>(node) && !element.is_signed()))
             return false;
