@@ -92,7 +92,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """Return a view as unsigned integers of the same width, so that NumPy copies bits, or `array` if there are none."""
+    """Return a view as unsigned integers of the same width, so that NumPy copies bits, or `array` if NumPy has none."""
     kind = _BY_WIDTH.get(array.dtype.itemsize)
     return array if kind is None or array.dtype == kind else array.view(kind)
 

@@ -27,6 +27,8 @@ class Bounds(NamedTuple):
 
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
 """The bounds of an unknown index."""
+_MIN_UNBOUNDED = 2**31
+"""A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way."""
 
 
 def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
@@ -80,7 +82,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
     # A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
     # INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
     # lost, which makes the result less exact but not wrong.
-    if axis.high == INT64_MAX and high >= INT64_MAX // abs(step) // 2:
+    if axis.high == INT64_MAX and high >= max(INT64_MAX // abs(step) // 2, _MIN_UNBOUNDED):
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)
 

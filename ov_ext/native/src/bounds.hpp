@@ -19,6 +19,9 @@ struct Bounds {
 /// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
+/// A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way.
+constexpr uint64_t min_unbounded = uint64_t{1} << 31;
+
 /// Throws if every index within bounds is out of range for every size within bounds. An index that is in range for one
 /// size is in range for all greater ones. `entry` and `axis` are for the message.
 inline void check_shrunk_index(int64_t entry, int64_t axis, const Bounds& size, const Bounds& index) {
@@ -92,9 +95,11 @@ inline SlicedSize sliced_size(const Bounds& axis,
             }
         }
     }
-    // Every |step|-th element of an unbounded axis is an unbounded number, here almost INT64_MAX / |step|. From half of
-    // that number on, `high` counts as unbounded: an index of such magnitude loses its bound, which is not wrong.
-    if (greatest == int64_max && static_cast<uint64_t>(high) >= static_cast<uint64_t>(int64_max) / magnitude(*step) / 2)
+    // A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
+    // INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
+    // lost, which makes the result less exact but not wrong.
+    const auto limit = std::max(static_cast<uint64_t>(int64_max) / magnitude(*step) / 2, min_unbounded);
+    if (greatest == int64_max && static_cast<uint64_t>(high) >= limit)
         high = int64_max;
     return {{low, high}, keeps_size};
 }
