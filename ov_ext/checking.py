@@ -75,12 +75,12 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
             "fragile",
             f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
         )
-    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
+    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, inputs))} needs more than 32 bits"
 
 
-def _wide_parameter(source: ov.Output) -> str:
+def _find_wide_parameter(source: ov.Output) -> str:
     """Return the name of the 64-bit Parameter that an index input reads, possibly through `_VIEWS`, or "" if none."""
     node = source.get_node()
     while node.get_type_name() in _VIEWS:

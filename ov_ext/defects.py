@@ -197,7 +197,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
         yield table.FIXED_SHAPE
-    if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
+    if exact.rank.is_static and inferred.rank.is_static and not _allows_all_sizes(inferred, exact):
         yield table.WRONG_BOUNDS
     if exact.rank.is_static and exact != shape and any(map(_is_rounded_by_plugin, exact)):
         yield table.MANY_ELEMENTS
@@ -217,7 +217,7 @@ def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
     return bool(size.get_min_length() > FLOAT_EXACT)
 
 
-def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
+def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
     """Return whether the inferred shape allows all sizes of the exact one.
 
     OpenVINO gives an impossible size the lower bound -1. An inferred shape with such a size allows none.

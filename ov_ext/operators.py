@@ -8,8 +8,8 @@ from typing import Any
 
 import openvino as ov
 
-from ov_ext import slice as in_python
-from ov_ext import strided_slice as strided_in_python
+from ov_ext import slice as python_slice
+from ov_ext import strided_slice as python_strided_slice
 from ov_ext.backends import Backend, backend, load_factory
 from ov_ext.static_values import as_output
 from sliceport.errors import InvalidSlice
@@ -17,7 +17,7 @@ from sliceport.slicing import Masks
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 
 SLICE, STRIDED_SLICE = "Slice8", "StridedSlice1"
-_IN_PYTHON = {SLICE: in_python.Slice, STRIDED_SLICE: strided_in_python.StridedSlice}
+_IN_PYTHON = {SLICE: python_slice.Slice, STRIDED_SLICE: python_strided_slice.StridedSlice}
 _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 
 
@@ -104,7 +104,7 @@ def make_node(
         return _make_in_python(kind, inputs, masks, name)
     label = kind if name is None else f"{kind} '{name}'"
     arguments = [as_output(value, i, label) for i, value in enumerate(inputs)]
-    attributes = {} if masks is None else _list_bits(masks, label)
+    attributes = {} if masks is None else _masks_to_lists(masks, label)
     try:
         node = load_factory(using.path).create(kind, arguments, attributes)
     except (RuntimeError, ValueError) as error:
@@ -135,7 +135,7 @@ def _make_in_python(kind: str, inputs: Sequence[Any], masks: Masks | None, name:
     return node
 
 
-def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
+def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
     """Return the masks as lists, for attributes of 64-bit integers.
 
     Raises:

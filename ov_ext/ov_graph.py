@@ -231,7 +231,10 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
         counts.append(arrays[0].item() if arrays[1].item() else 0)
     # A Loop whose number of iterations is below 0 runs until its condition is false.
     for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-        arguments |= {port.body_parameter_index: _part(arrays[port.input_index], port, iteration) for port in sliced}
+        arguments |= {
+            port.body_parameter_index: _slice_for_iteration(arrays[port.input_index], port, iteration)
+            for port in sliced
+        }
         if counter >= 0:  # -1 if the body does not read its iteration number
             arguments[counter] = np.array(iteration)
         body = _make_body(f"iteration {iteration}", graph, arguments)
@@ -257,7 +260,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
     return Body(title, graph, inputs)
 
 
-def _part(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
+def _slice_for_iteration(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
     """Return the part of an array that an iteration reads."""
     start = slices.start if slices.start >= 0 else array.shape[slices.axis] + slices.start
     first = start + iteration * slices.stride

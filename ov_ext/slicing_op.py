@@ -286,9 +286,9 @@ class SlicingOp(ov.Op):
         if len(sizes) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
-            self._pass_values(indices)
+            self._propagate_values(indices)
 
-    def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
+    def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
         """Set the bounds and symbols of the output's elements if the data's are known, and the indices exactly."""
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)

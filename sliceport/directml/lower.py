@@ -114,10 +114,10 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     # If nothing reads the node, all outputs are computed.
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
-    split = _call_split(node.element, parts, source, state)
+    split = _make_split_call(node.element, parts, source, state)
     if split is not None:
         return [split], aliases
-    return [_call_slice(node.element, cut, source, state) for cut in parts], aliases
+    return [_make_slice_call(node.element, cut, source, state) for cut in parts], aliases
 
 
 def _check_element(element: str) -> None:
@@ -133,11 +133,11 @@ def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int
     if first.element not in ELEMENT_BITS:
         return {}
     cuts = [node.cuts[0] for node in nodes.values()]
-    call = _call_split(first.element, cuts, state.buffers.locate_input(first), state)
+    call = _make_split_call(first.element, cuts, state.buffers.locate_input(first), state)
     return {} if call is None else {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
 
 
-def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
+def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
     """Return one SPLIT for cuts that tile an axis, or None if they do not tile one or SPLIT cannot compute them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
@@ -156,16 +156,18 @@ def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Low
     return state.make_call(operator, source, [cut.output for cut in parts])
 
 
-def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
+def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
     """Return one operator for one cut."""
     strides = state.buffers.output_strides(cut)
     key = (cut.region, element, source.strides, strides)
     if key not in state.slices:
-        state.slices[key] = _choose_slice(element, cut.region, source.strides, strides, state.options.feature_level)
+        state.slices[key] = _build_slice_operator(
+            element, cut.region, source.strides, strides, state.options.feature_level
+        )
     return state.make_call(state.slices[key], source, [cut.output])
 
 
-def _choose_slice(
+def _build_slice_operator(
     element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
 ) -> Operator:
     """Return the operator that copies a region.

@@ -95,8 +95,9 @@ void SlicingOp::infer() {
     check_count(index_count() + 1);
     // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
-        throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
-                           " inputs, got " + std::to_string(get_input_size()));
+        throw InvalidSlice("besides the indices that are attributes, it has " +
+                           std::to_string(input_of(index_count())) + " inputs, got " +
+                           std::to_string(get_input_size()));
     remove_narrowing_marks();
     for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
         m_had_wide_indices = get_input_element_type(i) != ov::element::i32;

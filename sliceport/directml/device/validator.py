@@ -78,7 +78,7 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return _call(_create_operator, library_folder, operator)
+    return _call_in_child(_create_operator, library_folder, operator)
 
 
 def title(library_folder: Path) -> str:
@@ -90,10 +90,10 @@ def title(library_folder: Path) -> str:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return f"DirectML at feature level {FeatureLevel(_call(_feature_level, library_folder))}"
+    return f"DirectML at feature level {FeatureLevel(_call_in_child(_feature_level, library_folder))}"
 
 
-def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
+def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
     """Call a function in a child process, because the library may crash.
 
     Raises:
@@ -170,8 +170,8 @@ class Validator(OperatorFactory):
         properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
         # IsValid, IsAttributeSupported and IsPropertySupported return true.
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
-        factory = _ComObject(16, {4: lambda *args: _store(args[3], adapter)})  # GetAdapterByLuid
-        function = _METHOD(lambda *args: _store(args[1], factory))
+        factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
+        function = _METHOD(lambda *args: _return_object(args[1], factory))
         self._referenced += [adapter, factory, function]
         return function
 
@@ -206,7 +206,7 @@ class _ComObject:
         return 0 if is_supported else _E_NOINTERFACE
 
 
-def _store(out: int, result: _ComObject) -> int:
+def _return_object(out: int, result: _ComObject) -> int:
     """Return an object to C code through a pointer, with S_OK as the HRESULT."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0

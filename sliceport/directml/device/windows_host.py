@@ -113,10 +113,12 @@ class Host:
             raise CallFailed(call, _E_FAIL, str(error)) from None
         profile = _end_profile(session) if request["trace"] else b""
         outputs = [
-            {"shape": list(each.shape()), "element": each.element_type(), "size": each.tensor_size_in_bytes()}
-            for each in results
+            {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
+            for result in results
         ]
-        data = [ctypes.string_at(each.data_ptr(), size) for each in results if (size := each.tensor_size_in_bytes())]
+        data = [
+            ctypes.string_at(result.data_ptr(), size) for result in results if (size := result.tensor_size_in_bytes())
+        ]
         return {"profile_size": len(profile), "outputs": outputs}, b"".join([profile, *data])
 
 
@@ -158,15 +160,15 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
 def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[dict[str, Any], list[Any]]:
     """Return the inputs by name, and the arrays whose memory onnxruntime reads."""
     feeds, buffers, end = {}, [], 0
-    for each in inputs:
-        width = dtype_of(each["element"]).itemsize
+    for description in inputs:
+        width = dtype_of(description["element"]).itemsize
         # Elements of less than a byte are packed in `data`, but onnxruntime expects an array of the tensor's shape.
-        memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
-        memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
-        end += each["size"]
-        array = memory.view(f"V{width}").reshape(each["shape"])
+        memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
+        memory[: description["size"]] = np.frombuffer(data, np.uint8, description["size"], end)
+        end += description["size"]
+        array = memory.view(f"V{width}").reshape(description["shape"])
         buffers.append(array)
-        feeds[each["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, each["element"])
+        feeds[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return feeds, buffers
 
 
