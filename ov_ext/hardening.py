@@ -77,6 +77,7 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
     if MANY_ELEMENTS in triggered:
         parts = _build_splits(view)
         return (parts, "VariadicSplit") if parts is not None else (view.custom_node, _extension_name(view))
+    # No built-in replacement avoids these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):
@@ -202,7 +203,7 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Return start, stop and step of Slice for an entry, or None if a masked bound depends on an unknown step."""
     if entry.kind == "shrink":
-        # A huge step selects one element. A stop of index + 1 would be 0 for index -1.
+        # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_constant_index(view, i, entry) for i in range(3))
     masked = [mask[entry.position] for mask in (view.aligned_masks.begin, view.aligned_masks.end)]
@@ -233,6 +234,7 @@ def _build_strided_slice(
     The entries of `preselected` shrink an axis to its element 0, because a Slice before this node selects one element.
     """
     shape = view.inputs[0].get_partial_shape()
+    # Any slice of an axis of size 0 is the whole axis.
     whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
     begin, end = (
         tuple(

@@ -83,7 +83,7 @@ class StridedSlice(SlicingOp):
         count = self.entry_count()
         if count is None:
             return None
-        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]
+        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)
         output: list[tuple[Bounds, int | None]] = []
         for kind, position, axis in self._masks.entries(count, len(sizes)):

@@ -43,7 +43,7 @@ class Slice1(_OneOutput):
     input_window_strides: tuple[int, ...]
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -77,7 +77,7 @@ class Slice(_OneOutput):
     strides: tuple[int, ...]
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         _check_arrays(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
@@ -107,7 +107,7 @@ class Split:
         return self.output_tensors
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
                 f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
@@ -137,7 +137,7 @@ class ElementWiseIdentity(_OneOutput):
     scale_bias: None = None
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         if self.output_tensor.sizes != self.input_tensor.sizes:
             raise InvalidDescriptor(
                 f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "

@@ -66,7 +66,7 @@ class ComObject:
         check(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method whose last argument, which `args` leaves out, receives an object.
+        """Call a method that stores an object through its last argument. `args` are the arguments before it.
 
         Raises:
             CallFailed: The method failed.
@@ -77,7 +77,7 @@ class ComObject:
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a function of a library whose last argument, which `args` leaves out, receives an object.
+    """Call a library function that stores an object through its last argument. `args` are the arguments before it.
 
     Raises:
         CallFailed: The function failed.

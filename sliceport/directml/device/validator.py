@@ -82,7 +82,7 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
 
 
 def title(library_folder: Path) -> str:
-    """Return the name of the library with its highest feature level, because the library states no version.
+    """Return the name of the library and its highest feature level. The library does not report a version.
 
     Args:
         library_folder: The folder of the library and its stand-ins.
