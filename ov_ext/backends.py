@@ -39,7 +39,7 @@ class Backend:
 def backend() -> Backend:
     """Return the kind of operators that `register`, `onnx_extensions`, `Slice` and `StridedSlice` use, and the reason.
 
-    The environment variable SLICEPORT_BACKEND forces one: `python` or `native`.
+    The environment variable SLICEPORT_BACKEND forces a kind: `python` or `native`.
 
     Raises:
         UsageError: The variable has another value, or requests native operators, which are missing.
@@ -63,8 +63,8 @@ def diagnose_native() -> Diagnosis:
     except UsageError as error:
         return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
     if chosen.path is not None:
-        return Diagnosis(name, "ok", f"used, as {chosen.reason}")
-    detail = f"those in Python are used, as {chosen.reason.partition('; ')[0]}"
+        return Diagnosis(name, "ok", f"used, because {chosen.reason}")
+    detail = f"those in Python are used, because {chosen.reason.partition('; ')[0]}"
     if os.environ.get(VARIABLE):
         return Diagnosis(name, "ok", detail)
     missing_tool = missing_tools()
@@ -74,7 +74,7 @@ def diagnose_native() -> Diagnosis:
 
 @cache
 def _find_native() -> Backend:
-    """Return native operators if their library loads, or else those in Python with the reason."""
+    """Return native operators if their library loads, or else operators in Python with the reason."""
     library = find_library(ov.__version__)
     if library.path is None:
         return Backend("python", f"{library.reason}; run: {BUILD_COMMAND}")

@@ -1,4 +1,4 @@
-"""The nodes of an OpenVINO model that are invalid, fragile, or have a defect on an engine. No engine runs."""
+"""The nodes of an OpenVINO model that are invalid, fragile, or have a defect on an engine. No engine is run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
 
 ENGINES = ("openvino-cpu", "openvino")
-"""The engines whose proved entries `check` finds in OpenVINO models."""
+"""The engines whose proven defects `check` finds in OpenVINO models."""
 _Findings = Iterator[tuple[Defect, Kind, str]]
 _VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 
@@ -75,13 +75,13 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
             "fragile",
             f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
         )
-    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
+    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, inputs))} needs more than 32 bits"
 
 
-def _wide_parameter(source: ov.Output) -> str:
-    """Return the name of the 64-bit Parameter that an index input reads, maybe converted or reshaped; else empty."""
+def _find_wide_parameter(source: ov.Output) -> str:
+    """Return the name of the 64-bit Parameter that an index input reads, possibly through `_VIEWS`, or "" if none."""
     node = source.get_node()
     while node.get_type_name() in _VIEWS:
         node = node.input_value(0).get_node()

@@ -47,7 +47,7 @@ def compare(
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
     Model.evaluate computes the expected outputs. If it has a known defect or fails, all engines and Model.evaluate are
-    compared with the specification instead. No engine runs a node that would end its process by a known defect. A
+    compared with the specification instead. An engine does not run a node if a known defect would end its process. A
     difference that a known defect explains names that defect.
 
     Args:

@@ -17,11 +17,11 @@ from sliceport.slicing import Region
 Array = npt.NDArray[Any]
 
 MIN_PARALLEL_BYTES = 2 * 2**20
-"""The least output size in bytes for which a second thread pays, because starting it takes 60 to 100 us."""
+"""The least output size in bytes for which a second thread saves time, because starting it takes 60 to 100 us."""
 _MAX_THREADS = 4
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
 _COPIED_AS_BITS = frozenset("?bBhHiIlLqQefd")
-"""The types that NumPy copies to the same type as bits."""
+"""Codes of the types whose bits NumPy keeps in a copy to the same type."""
 _BY_WIDTH = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -39,6 +39,7 @@ class Plan:
         self.output_shape = region.output_shape
         self._is_empty = region.is_empty
         self._index = merged.slices
+        # The shapes in which `copy` views the source and the target; None for the shape that the tensor has already.
         self._sizes = None if merged.input_shape == region.input_shape else merged.input_shape
         self._target = None if merged.output_shape == region.output_shape else merged.output_shape
 
@@ -59,7 +60,7 @@ class Plan:
 def _copy_in_parts(source: Array, target: Array) -> None:
     """Copy in several threads; each thread copies one part of an axis.
 
-    The axis is the outermost one that is at least as long as the number of threads; without it, one thread copies all.
+    The axis is the outermost one whose size is at least the number of threads. Without such an axis, one thread copies.
     """
     count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
@@ -91,7 +92,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """Return a view as unsigned integers of the same width, if NumPy has them, so that NumPy copies bits."""
+    """Return a view as unsigned integers of the same width, so that NumPy copies bits, or `array` if NumPy has none."""
     kind = _BY_WIDTH.get(array.dtype.itemsize)
     return array if kind is None or array.dtype == kind else array.view(kind)
 

@@ -19,7 +19,7 @@ from sliceport.defects.defect import Defect
 from sliceport.errors import DynamicSlice
 from sliceport.slicing import Entry, Masks, Region
 
-FLOAT_EXACT = 2**24  # all integers up to it are exact in 32-bit floats
+FLOAT_EXACT = 2**24  # All integers up to this one are exact in 32-bit floats.
 _INT32_MIN = -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
 _UNPACKED = frozenset({"u4", "i4"})
@@ -155,7 +155,7 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the index inputs trigger by their number of entries, type or elements."""
+    """Yield the defects that the number of entries, the types or the elements of the index inputs trigger."""
     if view.count == 0 and view.at_run_time:
         yield table.NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
@@ -179,7 +179,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the type, rank or sizes of the data trigger, or bounds that OpenVINO infers wrongly."""
+    """Yield the defects that the type, rank or sizes of the data trigger, or that show in wrongly inferred shapes."""
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
@@ -197,7 +197,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
         yield table.FIXED_SHAPE
-    if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
+    if exact.rank.is_static and inferred.rank.is_static and not _allows_all_sizes(inferred, exact):
         yield table.WRONG_BOUNDS
     if exact.rank.is_static and exact != shape and any(map(_is_rounded_by_plugin, exact)):
         yield table.MANY_ELEMENTS
@@ -211,14 +211,17 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether the CPU plugin rounds a size to a 32-bit float. An open one counts if it exceeds `FLOAT_EXACT`."""
+    """Return whether the CPU plugin rounds a size to a 32-bit float, or an open size is always above `FLOAT_EXACT`."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > FLOAT_EXACT)
 
 
-def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
-    """Return whether the inferred shape allows all sizes of the exact one. OpenVINO writes impossible sizes with -1."""
+def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
+    """Return whether the inferred shape allows all sizes of the exact one.
+
+    OpenVINO gives an impossible size the lower bound -1. An inferred shape with such a size allows none.
+    """
     if len(inferred) != len(exact):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)

@@ -1,4 +1,4 @@
-"""OpenVINO's engines: all run slicing nodes of OpenVINO models, and two of them whole models, of ONNX too.
+"""OpenVINO's engines. All run slicing nodes of OpenVINO models. Two of them also run whole OpenVINO and ONNX models.
 
 The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
 """
@@ -28,7 +28,7 @@ class OpenVINOEngine:
         """Return the bytes of each output; see `NodeEngine`.
 
         Raises:
-            ModelError: OpenVINO fails, or would end the process by a known defect.
+            ModelError: OpenVINO fails, or a known defect would end the process.
         """
         outputs: list[npt.NDArray[np.uint8]] = node.model.run(self.name, data)
         return outputs
@@ -36,7 +36,7 @@ class OpenVINOEngine:
 
 @dataclass(frozen=True)
 class WholeModels(OpenVINOEngine):
-    """An engine that runs whole models, too.
+    """An engine that also runs whole models.
 
     Attributes:
         options: See `ModelEngine`.
@@ -63,7 +63,7 @@ class WholeModels(OpenVINOEngine):
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the cause if the CPU plugin fails by default but not in f32, or else ""; see `NamesCause`."""
+        """Return the cause if the CPU plugin fails with its default precision but not in f32; see `NamesCause`."""
         if self.name != "openvino-cpu" or "precision" in options or fails({**options, "precision": "f32"}):
             return ""
         return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"

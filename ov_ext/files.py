@@ -23,7 +23,7 @@ from sliceport.sandbox.place import write_files
 
 @with_openvino_lock
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
-    """Read an IR file, or another file that OpenVINO reads. Operators of `ov_ext` in it are read as such.
+    """Read an IR file, or another file that OpenVINO reads. The file may contain operators of `ov_ext`.
 
     Args:
         path: The file.
@@ -50,7 +50,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 @with_openvino_lock
 def read_bytes(data: bytes, weights: bytes = b"") -> ov.Model:
-    """Read a model from the bytes of its file, and of its weights if it is IR, as `read_model` does.
+    """Read a model like `read_model`, but from the bytes of its file, and of its weights if it is IR.
 
     Raises:
         ModelError: OpenVINO does not read it.
@@ -104,8 +104,8 @@ def write_model(
 ) -> None:
     """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
 
-    If the model has operators of ov_ext, its `rt_info` and the file get a note about where these come from. Nodes
-    without a name get one.
+    If the model has operators of ov_ext, its `rt_info`, and so the file, gets a note about the origin of these
+    operators. Nodes without a name get one.
 
     Args:
         model: The model.

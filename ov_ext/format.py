@@ -46,7 +46,7 @@ class OpenVINO:
     optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return no passes: `rewrite` does not take models of this format."""
+        """Return no passes: `rewrite` does not accept models of this format."""
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
@@ -121,7 +121,7 @@ class OpenVINO:
         passes: Sequence[str] | None = None,  # noqa: ARG002
         **options: Any,  # noqa: ARG002
     ) -> Result:
-        """Refuse: `rewrite` takes ONNX models.
+        """Refuse: `rewrite` accepts only ONNX models.
 
         Raises:
             UsageError: Always.

@@ -21,7 +21,7 @@ DOMAIN = "ov_ext"
 def register(core: ov.Core) -> None:
     """Let a Core read IR files with our operators, import compiled models with them, and read ONNX files with them.
 
-    The operators are those of `backend`. A model that holds operators of the other kind runs on this Core as well.
+    The operators are of the kind that `backend` chooses. A model that holds operators of the other kind runs as well.
 
     Args:
         core: The Core. Registering twice does no harm.

@@ -30,8 +30,8 @@ def harden(model: ov.Model) -> Hardening:
 
     A node is rewritten if it triggers a defect of `sliceport.defects.openvino`, except for defects that only show when
     the model runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
-    `benchmark_app` run the model, or is an operator of ov_ext if these have defects too. Names stay as in
-    `use_custom_ops`.
+    `benchmark_app` run the model. If the built-in operators have defects too, an operator of ov_ext replaces the node.
+    Names are kept as by `use_custom_ops`.
 
     Args:
         model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
@@ -67,7 +67,7 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node and the names of its operators, or (None, None) if no operator is right."""
+    """Return the replacement of a node and its operators in words, or (None, None) if none computes it correctly."""
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
@@ -77,6 +77,7 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
     if MANY_ELEMENTS in triggered:
         parts = _build_splits(view)
         return (parts, "VariadicSplit") if parts is not None else (view.custom_node, _extension_name(view))
+    # No built-in replacement avoids these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):
@@ -126,7 +127,8 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
         if len(selected) != size:
             lengths = [selected.start, len(selected), size - selected.stop]
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
-    # Only a node of one output can replace the other, and Model.evaluate cannot compute ConvertLike.
+    # A replacement must have one output, so it ends in a Convert to the type that the data have already. Model.evaluate
+    # could not compute ConvertLike.
     return opset1.convert(part, view.element)
 
 
@@ -166,6 +168,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     if view.rank == 0:  # StridedSlice computes scalars wrongly.
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     node, operators = view.inputs[0], []
+    # Entries that shrink an axis by an index that is known only at run time.
     preselected = {
         entry for entry in view.entries if entry.kind == "shrink" and _constant_index(view, 0, entry) is None
     }
@@ -188,8 +191,8 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Build the replacement for data of open rank, if the node only adds axes."""
     bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
-    kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
-    if "cut" in kinds or "new" not in kinds:
+    kinds = ["ellipsis" if ellipsis else "new" if new else "other" for ellipsis, new in bits]
+    if "other" in kinds or "new" not in kinds:
         return None
     leading = kinds.index("ellipsis") if "ellipsis" in kinds else len(kinds)
     trailing = kinds[leading:].count("new")
@@ -200,7 +203,7 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Return start, stop and step of Slice for an entry, or None if a masked bound depends on an unknown step."""
     if entry.kind == "shrink":
-        # A huge step selects one element. A stop of index + 1 would be 0 for index -1.
+        # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_constant_index(view, i, entry) for i in range(3))
     masked = [mask[entry.position] for mask in (view.aligned_masks.begin, view.aligned_masks.end)]
@@ -228,9 +231,10 @@ def _build_strided_slice(
 ) -> ov.Node:
     """Build a StridedSlice of entries that name all axes. Only masks that matter are set.
 
-    The entries of `preselected` shrink an axis to its element 0, because a Slice in front has selected one element.
+    The entries of `preselected` shrink an axis to its element 0, because a Slice before this node selects one element.
     """
     shape = view.inputs[0].get_partial_shape()
+    # Any slice of an axis of size 0 is the whole axis.
     whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
     begin, end = (
         tuple(
@@ -263,8 +267,8 @@ def _index_list(
 ) -> ov.Output:
     """Return the list of begin, end or strides, by `index`, for entries of a StridedSlice.
 
-    An entry whose element is not read is None and gets 1. A preselected one gets 0: the Slice in front has left one
-    element of its axis.
+    An entry whose element is not read is None and gets 1. A preselected entry gets 0, because the Slice before this
+    node leaves one element of its axis.
     """
     constants: list[int | None] = []
     for entry in entries:
@@ -273,7 +277,7 @@ def _index_list(
         else:
             constants.append(_constant_index(view, index, entry))
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
-    # An input that is not constant serves as it is if these are all of its elements in order; constants are clamped.
+    # An input that is not constant is used unchanged if these are all of its elements in order. Constants are clamped.
     if None in constants and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements: list[int | ov.Output] = []

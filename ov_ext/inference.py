@@ -27,10 +27,12 @@ class Bounds(NamedTuple):
 
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
 """The bounds of an unknown index."""
+_MIN_UNBOUNDED = 2**31
+"""A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way."""
 
 
 def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
-    """Return the bounds of an entry of an index input: those of any index if `index` is None."""
+    """Return the bounds of an entry of an index input, or `ANY_INDEX` if `index` is None."""
     return ANY_INDEX if index is None else index[entry]
 
 
@@ -56,8 +58,8 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 
     Args:
         axis: Bounds of the axis's size.
-        start: Bounds of the first index, or None for the beginning in the direction of the step.
-        stop: Bounds of the first index that is not selected, or None for the end in that direction.
+        start: Bounds of the first index, or None to start at the first element in the direction of the step.
+        stop: Bounds of the exclusive end, or None to select up to the last element in that direction.
         step: The step, or None if it is not known exactly.
 
     Raises:
@@ -77,8 +79,10 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
                 count = len(resolve_axis(first, end, step, size))
                 low, high = min(low, count), max(high, count)
                 keeps_size = keeps_size and count == size
-    # A slice of an unbounded axis is unbounded if it takes a constant part of the axis.
-    if axis.high == INT64_MAX and high >= INT64_MAX // abs(step) // 2:
+    # A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
+    # INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
+    # lost, which makes the result less exact but not wrong.
+    if axis.high == INT64_MAX and high >= max(INT64_MAX // abs(step) // 2, _MIN_UNBOUNDED):
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)
 

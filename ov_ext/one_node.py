@@ -45,7 +45,7 @@ class OneNode:
 
     @cached_property
     def defects(self) -> list[Defect]:
-        """The defects of OpenVINO that the built-in operator triggers; none for a Split or a node that it refuses."""
+        """The defects that the built-in operator triggers; none for a Split, or for a node that OpenVINO refuses."""
         if kind_of(self._node_in_model) in SPLITS:
             return []
         try:
@@ -62,12 +62,12 @@ class OneNode:
         """Return the bytes of each output, as an engine computes them.
 
         Raises:
-            ModelError: The engine fails, or would end the process by a known defect.
+            ModelError: The engine fails, or a known defect would end the process.
         """
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
-            raise ModelError(f"it was not run, as it is known to end the process with such a node ({reasons}).")
+            raise ModelError(f"it was not run, because it ends the process on such a node ({reasons}).")
         try:
             return _RUNS[engine](self, data)
         except RuntimeError as error:
@@ -88,7 +88,7 @@ class OneNode:
         return int(-(-prod(self._shape) * self._element.bitwidth // 8))
 
     def random_data(self, seed: int, below: int) -> Bytes:
-        """Return packed random elements. They are small, so that the CPU plugin's narrower types hold them, too."""
+        """Return packed random elements. They are small, so that the CPU plugin's narrower types can hold them."""
         random = np.random.default_rng(seed)
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         flat: Any = tensor.data.reshape(-1)
@@ -133,7 +133,8 @@ def _make_constant(source: ov.Output) -> ov.Output:
     """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
-    # The node is resolved, so that its bounds are exact. `list_bounds` widens some of 32 bits to 64 bits.
+    # The node is resolved, so its bounds are exact. The constant has 64 bits, because `list_bounds` widens some values
+    # of 32 bits.
     values = [bound.low for bound in list_bounds(source) or ()]
     shape = source.get_partial_shape()
     return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)

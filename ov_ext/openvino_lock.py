@@ -15,7 +15,7 @@ _lock = threading.RLock()
 
 
 def with_openvino_lock(function: Callable[P, R]) -> Callable[P, R]:
-    """Run the decorated function in one thread at a time, and no other decorated function beside it."""
+    """Decorate a function so that only one thread at a time runs it or another function with this decorator."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

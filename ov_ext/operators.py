@@ -8,8 +8,8 @@ from typing import Any
 
 import openvino as ov
 
-from ov_ext import slice as in_python
-from ov_ext import strided_slice as strided_in_python
+from ov_ext import slice as python_slice
+from ov_ext import strided_slice as python_strided_slice
 from ov_ext.backends import Backend, backend, load_factory
 from ov_ext.static_values import as_output
 from sliceport.errors import InvalidSlice
@@ -17,20 +17,20 @@ from sliceport.slicing import Masks
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 
 SLICE, STRIDED_SLICE = "Slice8", "StridedSlice1"
-_IN_PYTHON = {SLICE: in_python.Slice, STRIDED_SLICE: strided_in_python.StridedSlice}
+_IN_PYTHON = {SLICE: python_slice.Slice, STRIDED_SLICE: python_strided_slice.StridedSlice}
 _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 
 
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
-    """Build a node of OpenVINO's Slice-8: operator `Slice8` of version `ov_ext`, of the kind that `backend` chooses.
+    """Build a node that computes OpenVINO's Slice-8, by the Python or native operator that `backend` chooses.
 
-    If steps and axes are known, shape inference is exact, unlike OpenVINO's: the output has the least and greatest
-    sizes that the bounds allow.
+    The node's type is `Slice8` of version `ov_ext`. If steps and axes are known, shape inference is exact, unlike
+    OpenVINO's: the output has the least and greatest sizes that the bounds allow.
 
     Args:
         inputs: `data` of any type but u3 and u6, and of rank 1 or more; `start`, `stop`, `step` and, optionally,
-            `axes`: lists of integers of one length, with one entry for each sliced axis. The default of `axes` are the
-            first axes. An input is a node of one output, an output of a node, or values that become a constant.
+            `axes`: lists of integers of one length, with one entry for each sliced axis. Without `axes`, the first axes
+            are sliced. An input is a node of one output, an output of a node, or values that become a constant.
 
     Returns:
         The node, whose output has the rank of `data`.
@@ -61,8 +61,8 @@ def StridedSlice(  # noqa: N802
     Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
 
     Args:
-        inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (1 everywhere
-            without): lists of integers of one length. An input is a node of one output, an output of a node, or values
+        inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (all 1 by
+            default): lists of integers of one length. An input is a node of one output, an output of a node, or values
             that become a constant.
         begin_mask: Entries whose axis is selected from its beginning.
         end_mask: Entries whose axis is selected to its end.
@@ -90,7 +90,7 @@ def make_node(
 
     Args:
         kind: `SLICE` or `STRIDED_SLICE`.
-        inputs: The inputs, as `Slice` and `StridedSlice` take them.
+        inputs: The inputs; see `Slice` and `StridedSlice`.
         masks: The masks of a StridedSlice.
         name: The friendly name, which errors contain. By default OpenVINO makes one.
         using: The backend. The default is the result of `backend`.
@@ -104,7 +104,7 @@ def make_node(
         return _make_in_python(kind, inputs, masks, name)
     label = kind if name is None else f"{kind} '{name}'"
     arguments = [as_output(value, i, label) for i, value in enumerate(inputs)]
-    attributes = {} if masks is None else _list_bits(masks, label)
+    attributes = {} if masks is None else _masks_to_lists(masks, label)
     try:
         node = load_factory(using.path).create(kind, arguments, attributes)
     except (RuntimeError, ValueError) as error:
@@ -115,7 +115,7 @@ def make_node(
 
 
 def operator_extensions(using: Backend | None = None) -> list[Any]:
-    """Return extensions for `Core.add_extension`. Of two with the same operator, the first one registered wins.
+    """Return extensions for `Core.add_extension`. Of two extensions for one operator, OpenVINO uses the first added.
 
     Args:
         using: The backend. The default is the result of `backend`.
@@ -135,14 +135,14 @@ def _make_in_python(kind: str, inputs: Sequence[Any], masks: Masks | None, name:
     return node
 
 
-def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
+def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
     """Return the masks as lists, for attributes of 64-bit integers.
 
     Raises:
         InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator itself refuses all other bits than 0 and 1, but its attributes cannot hold these.
+    # The native operator itself refuses bits other than 0 and 1, but its attributes hold only integers of 64 bits.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()
@@ -152,10 +152,10 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
 
 
 def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
-    """Return a native operator's error as the InvalidSlice that the operator in Python raises; any other as it is."""
+    """Convert a native operator's error to the InvalidSlice of the Python operator; return other errors unchanged."""
     sentences = _SENTENCE.findall(str(error))
     if not sentences:
         return error
-    # The native operator is built before it has its friendly name.
+    # The native operator gets its friendly name only after it is built, so its error has a generated name.
     _, generated_name, sentence = sentences[-1]
     return InvalidSlice(f"{kind} '{generated_name if name is None else name}': {sentence}")

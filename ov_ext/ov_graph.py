@@ -50,8 +50,8 @@ class OpenVINOGraph:
     """The main graph of an OpenVINO model, or one run of a body of control flow.
 
     Attributes:
-        parameters: The inputs as OpenVINO has them.
-        results: The name of each result, where `outputs` has each value once.
+        parameters: The inputs of the OpenVINO model.
+        results: The name of the value of each result. A value with several results occurs only once in `outputs`.
     """
 
     format = "openvino"
@@ -60,7 +60,7 @@ class OpenVINOGraph:
         self._model = model
         # The nodes that compute something, as positions in `get_ordered_ops()`.
         self._numbers: list[int] = []
-        # By the name of a value: the number of its node and the index of the output.
+        # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
         nodes: list[GraphNode] = []
         self._names = names = dict[tuple[str, int], str]()
@@ -133,7 +133,7 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
-        for i, result in enumerate(model.get_results()):  # OpenVINO counts them over the whole process
+        for i, result in enumerate(model.get_results()):  # OpenVINO's own names count the results of the whole process.
             result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))
 
@@ -211,12 +211,15 @@ class OpenVINOGraph:
 
 
 def _key(output: ov.Output) -> tuple[str, int]:
-    """Return the name of the node and the index of the output, because outputs are new objects at each access."""
+    """Return a key for an output: its node's name and its index. The output itself is a new object at each access."""
     return output.get_node().get_friendly_name(), output.get_index()
 
 
 def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Body]:
-    """Yield the first iterations of a Loop or TensorIterator, at most 100, and run each to make the next one."""
+    """Yield the first iterations of a Loop or TensorIterator, at most 100.
+
+    Each iteration is run, because its results are inputs of the next one.
+    """
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
     sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
@@ -228,7 +231,10 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
         counts.append(arrays[0].item() if arrays[1].item() else 0)
     # A Loop whose number of iterations is below 0 runs until its condition is false.
     for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-        arguments |= {port.body_parameter_index: _part(arrays[port.input_index], port, iteration) for port in sliced}
+        arguments |= {
+            port.body_parameter_index: _slice_for_iteration(arrays[port.input_index], port, iteration)
+            for port in sliced
+        }
         if counter >= 0:  # -1 if the body does not read its iteration number
             arguments[counter] = np.array(iteration)
         body = _make_body(f"iteration {iteration}", graph, arguments)
@@ -241,7 +247,7 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
 
 
 def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -> Body:
-    """Return a body with the arrays of its inputs, which `arguments` has by the index of the parameter."""
+    """Return a body with the arrays of its inputs; `arguments` holds them by the index of the parameter."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
@@ -254,7 +260,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
     return Body(title, graph, inputs)
 
 
-def _part(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
+def _slice_for_iteration(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
     """Return the part of an array that an iteration reads."""
     start = slices.start if slices.start >= 0 else array.shape[slices.axis] + slices.start
     first = start + iteration * slices.stride

@@ -13,13 +13,16 @@ from ov_ext.static_values import ones_like
 from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
+"""Names of the built-in slicing operators, by the type name and version of a node (`kind_of`)."""
 NOTE = (
-    "operators of version ov_ext are of sliceport: in Python call ov_ext.register(core) before reading this model; "
+    "operators of version ov_ext belong to sliceport: in Python call ov_ext.register(core) before reading this model; "
     "elsewhere load the library that 'python -m ov_ext.native --path' prints"
 )
-"""A note in IR files with our operators, for readers without them. OpenVINO does not write notes of nodes."""
+"""A note in IR files with our operators, for readers who lack these. It is in the rt_info of the model, because
+OpenVINO does not write the rt_info of nodes."""
 _NOTE_KEY = "sliceport"
 CUSTOM = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
+"""Names of our operators, by the type name and version of a node."""
 
 
 def kind_of(node: ov.Node) -> tuple[str, str]:
@@ -29,10 +32,10 @@ def kind_of(node: ov.Node) -> tuple[str, str]:
 
 
 def use_custom_ops(model: ov.Model) -> int:
-    """Replace the built-in Slice and StridedSlice by our operators, in the bodies of If, Loop and TensorIterator, too.
+    """Replace the built-in Slice and StridedSlice by our operators, also in the bodies of If, Loop and TensorIterator.
 
-    Friendly names and tensor names stay. So do the strings and integers of `rt_info`, since OpenVINO's Python API can
-    write nothing else there.
+    Friendly names, tensor names, and the strings and integers in `rt_info` are kept. Other values in `rt_info` are
+    lost, because OpenVINO's Python API cannot write them.
 
     Args:
         model: The model, which is changed in place.
@@ -93,7 +96,7 @@ def _has_custom_ops(model: ov.Model) -> bool:
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Replace each node by the node that `make` returns for it, unless that is None, in bodies of other nodes, too.
+    """Replace each node by the node that `make` returns for it, unless that is None, also in the bodies of nodes.
 
     Returns:
         The number of replaced nodes.

@@ -23,7 +23,7 @@ STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _MAX_SIZE = 2**31 - 1
 """The greatest size to choose for an open dimension whose bounds allow smaller ones."""
-_NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
+_NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}  # their outputs vary even if their inputs are constant
 _ONNX_NAMES = {
     "f32": "FLOAT",
     "f16": "FLOAT16",
@@ -37,14 +37,14 @@ _ONNX_NAMES = {
     "f4e2m1": "FLOAT4E2M1",
     "nf4": "FLOAT4E2M1",
 } | {f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "INT"), ("u", "UINT")) for bits in (2, 4, 8, 16, 32, 64)}
-"""ONNX names of element types. nf4 stands for a 4-bit float, since only the bits count."""
+"""ONNX names of element types. nf4 gets the name of another 4-bit float, because only the bits count."""
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Reshape a model to the shapes of its inputs.
 
     Raises:
-        UsageError: A shape is invalid (see `read_input_shapes`), no input has its name, or the model cannot have it.
+        UsageError: A shape is invalid (see `read_input_shapes`), no input has its name, or it does not fit the model.
     """
     shapes = {}
     for name, shape in read_input_shapes(input_shapes).items():
@@ -86,7 +86,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes of a model in its order, built-in ones and ours, and those of bodies of control flow."""
+    """Read the slicing nodes, built-in ones and ours, of a model and of the bodies in it, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -139,7 +139,7 @@ def _declared_dim(dim: ov.Dimension) -> int | range | None:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """Return the end of a message with an example of sizes for the inputs that lack them; empty if none does."""
+    """Return the end of a message, with an example of shapes for inputs of open shape; empty without such inputs."""
     shapes = {
         name: None if dims is None else [max(dim.start, 1) if isinstance(dim, range) else dim for dim in dims]
         for name, dims in input_dims(model).items()

@@ -33,9 +33,9 @@ def run_model(
     try:
         for kind, read, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
             if len(read) != len(names):
-                raise ModelError(f"OpenVINO reads it as a model of {len(read)} {kind} for {len(names)}.")
+                raise ModelError(f"OpenVINO reads it as a model of {len(read)} {kind}, but it has {len(names)}.")
         by_name = {name: value for value in model.inputs for name in value.get_names()}
-        # OpenVINO may have the inputs in another order; one without a tensor name is found by its position.
+        # OpenVINO may order the inputs differently. An input without a tensor name is found by its position.
         sources = [by_name.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
         arrays = {_node_name(source): inputs[name] for name, source in zip(whole.inputs, sources, strict=True)}
         tensors = [to_tensor(arrays[_node_name(value)], value.get_element_type()) for value in model.inputs]
@@ -52,7 +52,7 @@ def _node_name(value: ov.Output) -> str:
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
-    """Return the outputs of a model on the CPU plugin; `options` as in `run_model`."""
+    """Return the outputs of a model on the CPU plugin. For `options`, see `run_model`."""
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for index, tensor in enumerate(tensors):

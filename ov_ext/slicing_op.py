@@ -30,21 +30,21 @@ from sliceport.slicing import Region
 from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
-"""The operators' version in IR files: it never changes."""
+"""The operators' version. It must not change, because IR files contain it."""
 _MAX_CACHED = 256
 _NO_ATTRIBUTE = INT64_MIN + 1
 """Sentinel for an absent attribute: OpenVINO needs a default that is not empty."""
 
 
 class _Results(NamedTuple):
-    """Results for one set of indices: plans by shape of the data, and output sizes by its partial shape."""
+    """Results for one set of indices: plans by the shape of the data, and output sizes by the data's partial shape."""
 
     plans: dict[tuple[int, ...], Plan]
     shapes: dict[str, list[ov.Dimension | int]]
 
 
 class _Cache:
-    """Results that an operator and its clones share, by indices."""
+    """Results, by indices, that an operator and its clones share."""
 
     def __init__(self) -> None:
         self._results: dict[Any, _Results] = {}
@@ -64,7 +64,7 @@ class _Cache:
         return results
 
     def get(self, indices: Sequence[Any]) -> _Results:
-        """Return the results for arrays of indices; empty ones if these are new."""
+        """Return the results for arrays of indices. They are empty if the indices are new."""
         key = tuple([(array.dtype.char, array.shape, array.tobytes()) for array in indices])
         results = self._results.get(key)
         if results is None:
@@ -80,8 +80,8 @@ class SlicingOp(ov.Op):
 
     def __init__(self) -> None:
         super().__init__(self)  # ov.Op takes the Python object a second time.
-        # OpenVINO never frees an operator in Python and clones it for each inference of a dynamic model, so that each
-        # further attribute would leak.
+        # OpenVINO clones the operator for each inference of a dynamic model and never frees an operator in Python. So
+        # clones share one cache, and any further attribute would leak memory.
         self._cache = _Cache()
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
@@ -89,7 +89,7 @@ class SlicingOp(ov.Op):
         return self.class_type_info
 
     def label(self) -> str:
-        """Return operator and node, as errors name them."""
+        """Return operator and node, as in `Slice8 'crop'`, for the beginning of errors."""
         return f"{self.class_type_info.name} {self.get_friendly_name()!r}"
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
@@ -194,7 +194,7 @@ class SlicingOp(ov.Op):
                 return True
             source = data.data
             # OpenVINO passes a TensorVector, with tensors of the connected constants. Reading these takes longer than
-            # copying a small tensor.
+            # copying a small tensor, so results are looked up by the constants first.
             is_from_openvino = type(inputs) is TensorVector
             cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
             if cached is None:
@@ -256,7 +256,7 @@ class SlicingOp(ov.Op):
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
-        """Return the element type of the data, which must be that of the output and of the node."""
+        """Return the element type of the data. It must be equal to that of the output and that of the node."""
         declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
         if types[0] != types[1] or (declared != types[0] and declared.is_static()):
             got = " and ".join(element.get_type_name() for element in types)
@@ -286,9 +286,9 @@ class SlicingOp(ov.Op):
         if len(sizes) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
-            self._pass_values(indices)
+            self._propagate_values(indices)
 
-    def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
+    def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
         """Set the bounds and symbols of the output's elements if the data's are known, and the indices exactly."""
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
@@ -314,7 +314,7 @@ def _make_tensor(values: Any, element: ov.Type) -> ov.Tensor:
 
 
 def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
-    """Return a shape of dimensions; an int stands for that dimension of `shape`, with its symbol."""
+    """Return a shape of dimensions. An int is the index of a dimension of `shape`, which is taken with its symbol."""
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
 
 
@@ -339,7 +339,7 @@ def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> Non
         return
     selected = data.str_data.reshape(region.input_shape)[region.slices]
     output.shape = region.output_shape
-    # OpenVINO ignores the strides of the array.
+    # OpenVINO ignores the strides of an array, so the array must be contiguous.
     output.str_data = np.ascontiguousarray(selected).reshape(region.output_shape)
 
 

@@ -30,6 +30,7 @@ class _FarIndex(int):
 
 _WIDENED: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
 _MAX_ELEMENTS = 1024
+"""Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 _NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
 _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Power", "ReduceProd"})
 _NARROW = frozenset({"boolean", "i8", "u8"})
@@ -54,12 +55,12 @@ def as_indices(values: list[int]) -> ov.Node:
 
 
 def as_output(value: Any, index: int, label: str) -> ov.Output:
-    """Return an input of a node as an output.
+    """Convert a value that the caller passes as an input of a node to an output.
 
     Args:
         value: An output, a node of one output, or values that become a constant.
         index: The number of the input.
-        label: Operator and node, as errors name them.
+        label: Operator and node, for errors.
 
     Raises:
         InvalidSlice: `value` is not one of these.
@@ -68,7 +69,7 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         return value
     if isinstance(value, ov.Node):
         if value.get_output_size() != 1:
-            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; name one.")
+            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; pass one.")
         return value.output(0)
     try:
         return as_constant(np.asarray(value)).output(0)
@@ -104,7 +105,7 @@ def is_integral(element: ov.Type) -> bool:
 
 
 def list_length(source: ov.Output) -> int | None:
-    """Return the number of elements of a list, or None if it is open or the value may not be a list."""
+    """Return the number of elements of a list (a value of rank 1), or None if the rank or the number is unknown."""
     shape = source.get_partial_shape()
     if shape.rank.is_dynamic or shape.rank.get_length() != 1 or shape[0].is_dynamic:
         return None
@@ -136,7 +137,7 @@ def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
 
 
 def index_array(source: ov.Tensor | ov.Node) -> Array:
-    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, two in a byte, become bytes."""
+    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, packed in pairs, become bytes."""
     if source.get_element_type().bitwidth >= 8:
         return np.asarray(source.data)
     packed = source.data.reshape(-1).view(np.uint8)
@@ -162,7 +163,8 @@ def to_index_list(values: Array) -> list[int]:
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     """Return the least and greatest value of each element of a short list of integers, as OpenVINO evaluates them.
 
-    None if they are not known, for elements of 4 bits, and after operators whose bounds OpenVINO evaluates wrongly.
+    The result is None if the bounds are not known, if elements have 4 bits, or if OpenVINO evaluates wrong bounds for
+    an operator that the list is computed from.
     """
     shape, element = source.get_partial_shape(), source.get_element_type()
     # OpenVINO evaluates hardly any operator on elements of 4 bits.
@@ -183,7 +185,7 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
 
 
 def _list_sources(last: ov.Node) -> list[ov.Node]:
-    """Return the nodes that a value is computed by, back to shapes; the last one comes first."""
+    """Return the nodes that a value is computed from, back to shapes. `last` itself comes first."""
     nodes: dict[str, ov.Node] = {}
     pending = [last]
     while pending:
@@ -196,15 +198,15 @@ def _list_sources(last: ov.Node) -> list[ov.Node]:
 
 
 def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed by.
+    """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from.
 
-    It takes the values at the bounds of the inputs, which are wrong for operators that are not monotonic, and for
-    numbers that wrap around.
+    OpenVINO computes the values at the bounds of the inputs. Those are not the bounds of an operator that is not
+    monotonic, or of numbers that wrap around.
     """
     may_be_negative = _may_be_negative(nodes)
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0).get_type_name()
-        # Sums of 16 bits get bounds from memory that is not set.
+        # OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if element in ("i16", "u16") or kind in _NOT_MONOTONIC or (may_be_negative and kind in _NOT_MONOTONIC_BELOW_0):
             return True
         if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):
@@ -215,7 +217,7 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 
 
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether a difference or a negative number is among the nodes that a value is computed by."""
+    """Return whether a difference or a negative number is among the nodes that a value is computed from."""
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)
         if kind in ("Subtract", "Negative"):

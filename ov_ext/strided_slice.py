@@ -62,7 +62,7 @@ class StridedSlice(SlicingOp):
             visitor.on_attributes(lists)
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
-        # A visitor that reads replaces the lists in place; one that writes leaves them.
+        # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
         self.connect_fixed(visitor, NAMES)
         self.clear_cache()
@@ -83,7 +83,7 @@ class StridedSlice(SlicingOp):
         count = self.entry_count()
         if count is None:
             return None
-        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]
+        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)
         output: list[tuple[Bounds, int | None]] = []
         for kind, position, axis in self._masks.entries(count, len(sizes)):

@@ -40,25 +40,27 @@ def verify_hardening(
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> Verification:
-    """Compare a model with what it was hardened to, on several seeds and several sizes of open axes.
+    """Compare a model before and after hardening, with several seeds and several sizes of open axes.
 
-    The model after runs on the CPU plugin, in f32, and by Model.evaluate. The model before runs on the reference: the
-    engine that `diff` compares a model of its format with. For an OpenVINO model this is Model.evaluate, or the plugin
-    if Model.evaluate does not run the model. Both may compute the nodes with defects wrongly, so our operators replace
-    these nodes in the model before. Outputs that are only moved must be equal bit for bit, others within the tolerance
-    of their type. If Model.evaluate computes both models, all outputs must be equal bit for bit.
+    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on the reference:
+    the engine that `diff` compares a model of its format with. For an OpenVINO model this is Model.evaluate, or the
+    plugin if Model.evaluate does not run the model. Both engines may compute the nodes with defects wrongly, so our
+    operators replace these nodes in the original model. Outputs whose elements are only moved must be equal bit for
+    bit, all others within the tolerance of their type. If Model.evaluate computes both models, all outputs must be
+    equal bit for bit.
 
     Args:
-        before: The model before: a file's path, or an `openvino.Model`.
+        before: The original model: a file's path, or an `openvino.Model`.
         after: The hardened model.
         input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs by name. The other inputs get random arrays.
         seed: The first seed of the random inputs.
 
     Raises:
         UsageError: An input does not fit.
-        ModelError: The reference does not run the model before.
-        NotVerified: Neither engine runs the models, or the model before computes something else each time.
+        ModelError: The reference does not run the original model.
+        NotVerified: Neither engine runs the hardened model, an output cannot be compared, or the original model
+            computes something else each time.
         MissingExtra: The package of the reference is not installed.
     """
     engines = model_engines()
@@ -71,8 +73,8 @@ def verify_hardening(
         graph_before = open_graph(before)
         references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
     graph_after = OpenVINOGraph(after)
-    given_arrays = dict(inputs or {})
-    shapes = {name: array.shape for name, array in given_arrays.items()} | dict(input_shapes or {})
+    arrays = dict(inputs or {})
+    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
     moved = frozenset(
         name for name in graph_before.outputs if only_moves(graph_before, range(len(graph_before.nodes)), name)
     )
@@ -80,7 +82,7 @@ def verify_hardening(
     for reference in references:
         verifier = Verifier(graph_before, graph_after, reference, names, moved)
         try:
-            runs = verifier.make_runs(declared_shapes(before), shapes, given_arrays, seed)
+            runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:
@@ -90,17 +92,19 @@ def verify_hardening(
         Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _narrow_tolerance_of),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
-    if result.is_equal or format_.name == "openvino":  # engines read a node of another format differently at most
+    # Only in models of other formats are there contested nodes, which engines read differently.
+    if result.is_equal or format_.name == "openvino":
         return result
     contested = [node for node in format_.check(before, input_shapes or {}).nodes if node.defect.is_contested]
     notes = group_nodes(
-        (n.op, n.node, f"a contested reading: {n.defect.reason}; {n.defect.workaround}") for n in contested
+        (node.op, node.node, f"a contested reading: {node.defect.reason}; {node.defect.workaround}")
+        for node in contested
     )
     return replace(result, notes=(*result.notes, *notes))
 
 
 def _narrow_tolerance_of(value: Value) -> Tolerance:
-    """Return the tolerance of a value; that of f32 for f64, because the CPU plugin computes in f32."""
+    """Return the tolerance of a value. For f64 it is the tolerance of f32, because the CPU plugin computes in f32."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)
 

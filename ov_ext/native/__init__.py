@@ -44,7 +44,7 @@ def find_library(openvino: str) -> Library:
     """Find the library for a release of openvino in the installed package, or else in the user's cache.
 
     Args:
-        openvino: The release, as `openvino.__version__` has it.
+        openvino: The release, that is, the value of `openvino.__version__`.
     """
     problems = []
     for folder, place in ((PACKAGED, "in the installed package"), (cached_folder(openvino), "in your cache")):

@@ -79,12 +79,12 @@ def find_openvino() -> tuple[Path, str]:
         raise BuildError('openvino is not installed; run: pip install "sliceport[openvino]"') from None
     folder = Path(str(openvino.__file__)).parent
     if not (folder / "cmake" / "OpenVINOConfig.cmake").is_file():
-        raise BuildError(f"the openvino in {folder} has no headers and CMake files; pip installs one that has.")
+        raise BuildError(f"the openvino in {folder} has no headers and CMake files; install openvino with pip.")
     return folder, str(openvino.__version__)
 
 
 def missing_tools() -> str | None:
-    """Return the tool that this machine lacks to compile, with the way to get it, or None if it has all."""
+    """Return which tool the build lacks on this machine and how to get it, as part of a sentence, or None."""
     if find_cmake() is None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
@@ -198,7 +198,7 @@ def _locked(path: Path) -> Iterator[None]:
     Raises:
         BuildError: The file cannot be created.
     """
-    # The lock is entered apart from the `yield`, so that an OSError of the caller's block stays one.
+    # The `yield` is outside of the `try`, so that an OSError of the caller's block is not taken for one of the lock.
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))

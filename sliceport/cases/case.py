@@ -1,4 +1,4 @@
-"""A conformance case as a value: one node as it is written, its data, and the outputs by its standard."""
+"""A conformance case as a value: one node with its parameters, its data, and the outputs that its standard requires."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Case:
     """A node of an operator's version, on data of one shape.
 
     Attributes:
-        name: Its folder.
-        rule: The rule that it shows.
+        name: The name of its folder.
+        rule: The id of the rule that it tests.
         sentence: The rule in words, with the standard.
         operator: `Slice`, `Split` or `StridedSlice`.
         version: The version of the operator; Slice-8 and StridedSlice-1 are OpenVINO's, all others ONNX's.
@@ -92,7 +92,7 @@ class Case:
 
     @property
     def data(self) -> Array:
-        """The data: 1, 2, 3 and so on, cast to the element type; for bool, True and two False in turn."""
+        """The data: 1, 2, 3 and so on, cast to the element type; for bool, one True and two False in turn."""
         flat: Array = np.arange(1, math.prod(self.shape) + 1)
         flat = flat % 3 == 1 if self.element == "bool" else flat
         return flat.astype(ELEMENTS[self.element].dtype).reshape(self.shape)
@@ -114,7 +114,7 @@ class Case:
         return len(parts) if self.operator == "Split" else 1
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
-        """Return the outputs by the standard, for these parameters or those of the case.
+        """Return the outputs that the standard requires for `parameters`, or by default for those of the case.
 
         Raises:
             InvalidSlice: The standard forbids the node.

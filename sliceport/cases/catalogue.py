@@ -1,10 +1,11 @@
-"""The reader of `rules.toml`, the cases by the rule that they show, and the maker of random cases.
+"""The cases in `rules.toml`, grouped by the rule that they test, and random cases.
 
-A rule has `id`, `sentence` and `rows`, and may have `is_refused` and `reading` as `Case` has them. A row is a table
-with the parameters of a node, and with `shape`, `element`, `index_type`, `open_axes` and `other` as `Case` has them.
-The shape is [7] by default: one axis of a prime size, which no smaller step divides. A row becomes one case for each
-of its `forms`, or else of the rule's: an operator with its version, and `inputs` if the parameters are inputs of the
-model.
+A rule has `id`, `sentence` and `rows`, and may have `is_refused` and `reading`. A row is a table with the parameters of
+a node, and may have `shape`, `element`, `index_type`, `open_axes` and `other`. These keys mean the same as in `Case`.
+The shape is [7] by default: one axis of a prime size, which no smaller step divides.
+
+A row becomes one case for each form in its `forms`, or if it has none, in the `forms` of the rule. A form is an
+operator with its version, such as `Slice-13`, followed by ` inputs` if the parameters are inputs of the model.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read_catalogue() -> list[Case]:
 
 
 def draw_cases(count: int, seed: int) -> Iterator[Case]:
-    """Yield random cases of the newest versions, the same for the same seed."""
+    """Yield random cases of the newest versions. Equal seeds give equal cases."""
     chance = random.Random(seed)  # noqa: S311 - test data
     rule = {"id": "random", "sentence": "A random node, read by the rules of its operator."}
     numbers: Counter[str] = Counter()
@@ -72,7 +73,7 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     numbers[stem] += 1
     values, other = _read_values(row), row.get("other")
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
-    if written == "Slice-8":  # OpenVINO's step is not optional
+    if written == "Slice-8":  # In OpenVINO, step is not optional.
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,

@@ -1,4 +1,7 @@
-"""The folders of cases: the layout of onnx's backend tests; IR has `model.xml` and `model.bin` for `model.onnx`."""
+"""The folders of cases, in the layout of onnx's backend tests.
+
+A case for OpenVINO has `model.xml` and `model.bin` instead of `model.onnx`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
     """Write a folder for each case, and `cases.json`, which lists them.
 
     Raises:
-        UsageError: The folder exists and must be kept, or cannot be written.
+        UsageError: The folder exists and `overwrite` is false, or was not written by this function, or it cannot be
+            written.
     """
 
     def fill(folder: Path) -> None:

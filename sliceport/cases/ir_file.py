@@ -12,7 +12,7 @@ _PRECISIONS = {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}
 
 
 def to_ir(case: Case) -> tuple[str, bytes]:
-    """Return the IR of a case, and its file of weights."""
+    """Return the text of a case's IR file, and the bytes of its weights."""
     element, index = ELEMENTS[case.element].ir_name, ELEMENTS[case.index_type].ir_name
     sizes = [-1 if i in case.open_axes else size for i, size in enumerate(case.shape)]
     data = {"shape": _join(sizes), "element_type": element}
@@ -29,10 +29,10 @@ def to_ir(case: Case) -> tuple[str, bytes]:
         layers.append(_format_layer(number, name, kind, data, outputs=[output]))
         ports.append(_format_port(number, index, values.shape))
     count, masks = len(ports), {}
-    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing one gets zeros
+    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing mask gets zeros.
         length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
         masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
-    # OpenVINO infers the output's shape when it reads the file, so the ports state none.
+    # OpenVINO infers the output's shape when it reads the file, so the output's ports declare none.
     output = _format_port(count, element, (), "y")
     layers.append(_format_layer(count, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
     layers.append(_format_layer(count + 1, "y", "Result", {}, [_format_port(0, element, ())]))
@@ -64,7 +64,7 @@ def _format_port(number: int, element: str, sizes: Sequence[int], name: str = ""
 
 
 def _format_element(tag: str, attributes: Mapping[str, str], *children: str) -> str:
-    """Format an XML element, each child on lines of its own."""
+    """Format an XML element, with each child on lines of its own."""
     head = "".join((tag, *(f" {name}={quoteattr(value)}" for name, value in attributes.items())))
     return f"<{head}>\n{''.join(children)}</{tag}>\n" if children else f"<{head}/>\n"
 

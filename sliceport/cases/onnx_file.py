@@ -11,8 +11,8 @@ from itertools import repeat
 from sliceport.cases.case import ELEMENTS, Array, Case
 
 _OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
-"""The operator set that a version of an operator is written in, if it is not the one that introduced it."""
-_IR_VERSION, _INT, _INTS = 8, 2, 7
+"""The operator set of the model for a version of an operator, if it is not the set that introduced the version."""
+_IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProto.AttributeType
 
 
 def to_tensor(array: Array, name: str) -> bytes:
@@ -25,9 +25,10 @@ def to_tensor(array: Array, name: str) -> bytes:
 def to_model(case: Case) -> bytes:
     """Return the ModelProto of a case."""
     outputs = [f"y{i}" if case.operator == "Split" else "y" for i in range(case.output_count)]
+    # The parameters that are inputs in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
     order = list(case.index_inputs) if case.operator == "Split" else ["starts", "ends", "axes", "steps"]
-    names = [name if name in indices else "" for name in order]
+    names = [name if name in indices else "" for name in order]  # an absent input has an empty name
     while names and not names[-1]:
         names.pop()
     attributes = {name: value for name, value in case.parameters.items() if value is not None and name not in indices}
@@ -53,7 +54,10 @@ def to_model(case: Case) -> bytes:
 
 
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
-    """Return the declared sizes of each output; symbols for an open, refused or disputed case, and one with inputs."""
+    """Return the sizes that the model declares for each output.
+
+    They are symbols if the case has inputs or open axes, or is refused or disputed: the sizes are not fixed then.
+    """
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * case.output_count
     shapes = [output.shape for output in case.outputs()]

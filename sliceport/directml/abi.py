@@ -46,7 +46,7 @@ class DML_OPERATOR_DESC(ctypes.Structure):  # noqa: N801
     _fields_ = (("Type", ctypes.c_int32), ("Desc", ctypes.c_void_p))
 
 
-_BUFFER = 1
+_BUFFER = 1  # DML_TENSOR_TYPE_BUFFER
 _TENSOR = ctypes.POINTER(DML_TENSOR_DESC)
 _C_TYPES: dict[Kind, Any] = {
     "input": _TENSOR,
@@ -69,7 +69,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 
 
 _PADDING = 64
-"""Zeros behind each array of numbers, so that DirectML itself can refuse a DimensionCount beyond the array's length."""
+"""Number of zeros after each array, so that DirectML can refuse a too large DimensionCount without reading beyond."""
 
 
 class _Address(int):
@@ -77,11 +77,11 @@ class _Address(int):
 
 
 class Image:
-    """An operator as it lies in memory, apart from the address where it begins.
+    """The structs and arrays of an operator as bytes that can be placed at any address; see `relocate`.
 
     Attributes:
-        data: The structs and arrays; a pointer is the offset of what it points to.
-        pointers: The offsets of the pointers, which become valid by adding the address of `data` to each.
+        data: The structs and arrays. In place of each pointer is the offset in `data` of what it points to.
+        pointers: The offsets of the pointers. Adding the address of `data` to each pointer makes it valid.
         desc: The offset of the DML_OPERATOR_DESC.
 
     Raises:
@@ -129,7 +129,7 @@ class Image:
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
         """Add a struct with these members, and note the offsets of its pointers."""
-        # ctypes takes no numbers for pointers, so pointers are null at first.
+        # ctypes does not accept numbers for pointers, so pointers are null at first and are overwritten below.
         start = self._add(bytes(kind(*(None if isinstance(value, _Address) else value for value in values))))
         for (name, _), value in zip(kind._fields_, values, strict=True):  # type: ignore[misc]
             if isinstance(value, _Address):
@@ -138,14 +138,14 @@ class Image:
         return start
 
     def _add(self, data: bytes) -> _Address:
-        """Append bytes, padded to 8 for the alignment of pointers, and return their offset."""
+        """Append bytes, padded to a multiple of 8 for the alignment of pointers, and return their offset."""
         start = _Address(len(self.data))
         self.data += data + bytes(-len(data) % 8)
         return start
 
 
 def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Return the memory of an image's `data`, after replacing the offsets at `pointers` in it by addresses."""
+    """Replace the offsets at `pointers` in an image's `data` by addresses, and return the memory of `data`."""
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
     for position in pointers:

@@ -1,8 +1,8 @@
 """Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
-A split is one SPLIT, a mere change of layout one ELEMENT_WISE_IDENTITY if it takes the elements, everything else one
-SLICE1, or below feature level 2.1 one SLICE. Elements of types that the operator does not take at that level are copied
-as bits (`find_carriers`).
+A split becomes one SPLIT. A change of layout alone becomes one ELEMENT_WISE_IDENTITY, if that accepts the elements.
+Every other copy becomes one SLICE1, or one SLICE below feature level 2.1. Elements of a type that the operator does not
+accept at the level are copied as elements of another type with the same bits (`find_carriers`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""Integer types for floats in ELEMENT_WISE_IDENTITY, which changes NaNs: see "signalling NaNs" in `directml.toml`."""
+"""The integer type as which ELEMENT_WISE_IDENTITY copies a float type, because it may change NaNs of a float type.
+
+See "signalling NaNs" in `directml.toml`.
+"""
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
 """Builder of an operator from a copy, its input and outputs, and the number of leading dimensions of size 1 in them."""
 
 
 class NotLoweredError(Exception):
-    """A copy that no operator performs; it has the code of a `Refusal`, and the broken rule as its message."""
+    """The error for a copy that no operator can perform.
+
+    Attributes:
+        code: The code of the `Refusal`. The message of the error is the broken rule.
+    """
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)
@@ -37,7 +44,7 @@ def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operat
     """Return the SPLIT for a copy with a split axis.
 
     Raises:
-        NotLoweredError: SPLIT does not take the copy at this level.
+        NotLoweredError: SPLIT cannot perform the copy at this level.
     """
     return _build_with_best_carrier(copy, element, level, Split.schema, _build_split)
 
@@ -52,14 +59,14 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         selects_all: Whether the output is the whole input, in another layout.
 
     Raises:
-        NotLoweredError: No operator takes the copy at this level.
+        NotLoweredError: No operator can perform the copy at this level.
     """
     if selects_all:
         carried_type = _INTEGER_OF_FLOAT.get(element, element)
         try:
             return _build_with_best_carrier(copy, carried_type, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
-            pass  # SLICE takes more data types at the lowest levels
+            pass  # At the lowest levels, SLICE accepts more data types.
     if SLICE1.support(level):
         return _build_with_best_carrier(copy, element, level, SLICE1, _build_slice1)
     if any(selected.step < 0 for selected in copy.selected[0]):
@@ -74,10 +81,10 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return the operator that copies the elements as the best data type that it takes.
+    """Return the operator that copies the elements as the best data type that it accepts.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, takes no data type that carries the elements, or
+        NotLoweredError: The operator does not exist at this level, accepts no data type that carries the elements, or
             has limits that the copy exceeds.
     """
     support = schema.support(level)
@@ -91,28 +98,28 @@ def _build_with_best_carrier(
     raise NotLoweredError(
         "unaligned_type",
         f"{element} elements have {ELEMENT_BITS[element]} bits, and a bound falls inside an element of the smallest "
-        f"data type that {schema.type} takes at feature level {level}",
+        f"data type that {schema.type} supports at feature level {level}",
     )
 
 
 def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema, support: Support) -> None:
-    """Raise NotLoweredError if the operator does not take the copy's steps or rank."""
+    """Raise NotLoweredError if the copy's steps or rank exceed the limits of the operator."""
     rank = len(copy.sizes)
     step = max((abs(selected.step) for selected in copy.selected[0]), default=1)
     if step > INT32_MAX:
         raise NotLoweredError(
-            "size_limit", f"its step of {step} elements is more than {schema.type} takes ({INT32_MAX})"
+            "size_limit", f"its step of {step} elements is more than {schema.type} supports ({INT32_MAX})"
         )
     if rank > support.max_rank:
         raise NotLoweredError(
             "rank_limit",
-            f"{rank} dimensions remain after coalescing, but {schema.type} takes at most {support.max_rank} at feature "
-            f"level {level}",
+            f"{rank} dimensions remain after coalescing, but {schema.type} supports at most {support.max_rank} at "
+            f"feature level {level}",
         )
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Build the operator on the tensors of a copy, with leading dimensions of 1 up to the least rank that it takes.
+    """Build the operator from the tensors of a copy, padded with leading dimensions of 1 to the operator's least rank.
 
     Raises:
         NotLoweredError: A tensor is too large, or elements of an output share an address.

@@ -11,7 +11,7 @@ from sliceport.directml.tensor import BufferTensor
 _HEAD = """\
 // The slicing operators of a model for DirectML, in the order in which they run. Written by sliceport.
 //
-// It needs C++17 and DirectML.h, of a DML_TARGET_VERSION of at least 0x{level:x}.
+// It needs C++17 and a DirectML.h whose DML_TARGET_VERSION is at least 0x{level:x}.
 #pragma once
 
 #include <DirectML.h>
@@ -26,7 +26,7 @@ struct Binding {{
     UINT64 byte_offset;
 }};
 
-// A run of an operator, by its place in `operators`, which bind its input and its outputs.
+// A run of an operator, given by its index in `operators`, with the bindings of its input and outputs.
 struct Call {{
     const char *node;
     UINT operator_index;
@@ -56,10 +56,10 @@ inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, o
 def to_header(program: Program) -> str:
     """Return the header of a program. Calls with equal descriptors share an operator.
 
-    Each refused node, and each output that lies in its input's buffer, is a comment.
+    Each refused node, and each output that lies in its input's buffer, becomes a comment.
     """
     indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
-    # Siblings share a call, which gets the name of the first of them.
+    # Siblings share a call. In reversed order, the first sibling is stored last, so that the call gets its name.
     names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
     lines = [_HEAD.format(level=program.feature_level)]
     for operator, i in indices.items():
@@ -120,7 +120,7 @@ def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
 
 
 def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
-    """Return the lines of a std::array, which may be empty, with one item a line."""
+    """Return the lines of a std::array, which may be empty, with one item per line."""
     declaration = f"inline constexpr std::array<{kind}, {len(items)}> {name}"
     if not items:
         return [f"{declaration}{{}};\n"]
@@ -147,7 +147,8 @@ def _list_comments(lowered: LoweredNode) -> Iterator[str]:
 def _quote(text: str) -> str:
     """Return a C string literal of the UTF-8 bytes of a text.
 
-    Octal escapes stand for all but printable ASCII, and for quotes, backslashes and question marks (of trigraphs).
+    All bytes except printable ASCII become octal escapes. So do quotes, backslashes, and question marks, which could
+    otherwise form trigraphs.
     """
     data = text.encode(errors="surrogatepass")
     characters = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)

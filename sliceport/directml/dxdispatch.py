@@ -1,7 +1,7 @@
 """One operator as a model file for Microsoft's DxDispatch tool, which loads it unmodified.
 
-Source: the parser of DxDispatch (`JsonParsers.cpp`). A resource is a whole buffer; the operator's tensor has the sizes
-and strides over it. Outputs start as 0 and are written back as `.npy`.
+Source: the parser of DxDispatch (`JsonParsers.cpp`). A resource is a whole buffer; the operator's tensor defines the
+sizes and strides over it. Output buffers start as zeros, and are written to `.npy` files after the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataT
 
 
 def example_input(operator: Operator) -> npt.NDArray[Any]:
-    """Return an input buffer for an operator: elements that count up from 0, as many as the tensor reaches.
+    """Return an input buffer for an operator: as many elements as the tensor spans, counting up from 0.
 
     The count wraps before the first number that the type cannot hold exactly, so that a value in an output shows where
     it came from.
@@ -44,7 +44,7 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
     Args:
         operator: The descriptor.
         name: Name of the dispatchable.
-        input_file: The `.npy` file that holds the input buffer, beside the model file.
+        input_file: The `.npy` file that holds the input buffer, relative to the folder of the model file.
         output_files: File of each output, relative to DxDispatch's output folder.
     """
     outputs = [f"output_{i}" for i in range(len(output_files))]

@@ -1,13 +1,13 @@
 """An emulator of the operators on byte buffers: each by the formula of its documentation page, without DirectML.
 
-It is an oracle for the lowering, so it shares no arithmetic with it. Its formulas are those of the documents:
+The emulator is an oracle for the lowering, so the two share no arithmetic. It follows the documented formulas:
   * element offset: the dot product of coordinates and strides (strides page);
   * SLICE1: `Output[c] = Input[CopyStart + InputWindowStrides * c]`, where CopyStart is the window's offset, or its last
     element for a negative stride;
   * SLICE: `Output[c] = Input[Offsets + Strides * c]`;
-  * SPLIT: output `k` starts on the axis where the outputs before it end;
+  * SPLIT: on the split axis, output `k` starts where output `k - 1` ends;
   * ELEMENT_WISE_IDENTITY: `Output[c] = Input[c]`.
-Bytes of an output that belong to no element stay as they were.
+Bytes of an output buffer that belong to no element keep their initial values.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[
 
 
 def _strides(tensor: BufferTensor) -> tuple[int, ...]:
-    """Return the strides; computed here and not by `packed_strides`, as an oracle shares no code with the lowering."""
+    """Return the strides. `packed_strides` is not used, because an oracle shares no code with the lowering."""
     if tensor.strides is not None:
         return tensor.strides
     strides, step = [], 1
@@ -81,7 +81,7 @@ def _strides(tensor: BufferTensor) -> tuple[int, ...]:
 
 
 def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
-    """Return the element offset of each point of a grid, which has `coordinates[dim]` along each dimension."""
+    """Return the element offset of each point of the grid whose dimension `dim` has the indices `coordinates[dim]`."""
     rank = len(strides)
     total = np.zeros((1,) * rank, np.int64)
     for dim, (indices, stride) in enumerate(zip(coordinates, strides, strict=True)):

@@ -25,10 +25,10 @@ class Options:
         input_layout: Memory layout of the tensors that are sliced: an axis order (`NHWC`, `0,2,3,1`), which holds for
             tensors of its rank, or explicit strides by value name. None: packed row-major.
         output_layout: The same for the outputs.
-        views: Whether forward slices become views of the input's buffer where DirectML can bind these.
+        views: Whether forward slices become views of the input's buffer if DirectML can bind such a view.
 
     Raises:
-        UsageError: A layout that is a str is not an axis order.
+        UsageError: A layout is a str but not an axis order.
     """
 
     feature_level: FeatureLevel = LATEST
@@ -59,7 +59,7 @@ class Options:
 
 
 def read_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """Return a layout in the form that `Options` takes; a str as it is, because `Options` checks it.
+    """Convert a layout to the form that `Options` accepts. A str is returned unchecked, because `Options` checks it.
 
     Raises:
         UsageError: `layout` is neither a str nor a mapping, or strides in it are not integers.

@@ -1,14 +1,17 @@
 """Lowering of resolved slicing nodes to DirectML operators: exact for every legal node, or a refusal with a reason.
 
-  1. Nothing is selected: empty, no operator (DirectML windows cannot be empty).
-  2. The whole input in its order and layout: an alias, no operator. With `Options.views`, also forward slices that
-     start at a multiple of 16 bytes: strided tensors over the input's buffer (`views`).
-  3. Parts that tile an axis (a Split whose outputs are all used, `siblings`): one SPLIT.
-  4. Every other part: one SLICE1, below feature level 2.1 one SLICE; a mere change of layout:
-     ELEMENT_WISE_IDENTITY (`choose_operator`).
+The first of these rules that applies to an output decides:
+
+  1. An output that selects nothing needs no operator (DirectML windows cannot be empty).
+  2. An output that is the whole input in the same order and layout is an alias and needs no operator. With
+     `Options.views`, so is a forward slice that starts at a multiple of 16 bytes: it becomes a strided tensor over the
+     input's buffer (`views`).
+  3. Parts that tile an axis become one SPLIT: the outputs of a Split if all are used, or sibling Slices (`siblings`).
+  4. A change of layout alone becomes one ELEMENT_WISE_IDENTITY. Every other output becomes one SLICE1, or one SLICE
+     below feature level 2.1 (`choose_operator`).
 
 Axes are coalesced first (`strided_copy`), so that an operator has few dimensions. If only some outputs of a Split are
-used, they become slices: a SPLIT would write every element of its input.
+used, they become slices, because a SPLIT would write every element of its input.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""More elements than any buffer has. Python's `len` fails for ranges of 2^63 or more indices."""
+"""More elements than any buffer has. The limit also keeps Python's `len` from failing, which it does for ranges of 2^63
+or more indices."""
 
 
 @dataclass
@@ -64,7 +68,8 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     """
     options = options or Options()
     state = _Lowering(options, Buffers(options))
-    groups = {} if options.views else group_siblings(nodes)  # with views, siblings need no operator
+    # With views, most siblings need no operator, so they are lowered one by one.
+    groups = {} if options.views else group_siblings(nodes)
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
         if i in groups and i not in lowered:
@@ -109,10 +114,10 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     # If nothing reads the node, all outputs are computed.
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
-    split = _call_split(node.element, parts, source, state)
+    split = _make_split_call(node.element, parts, source, state)
     if split is not None:
         return [split], aliases
-    return [_call_slice(node.element, cut, source, state) for cut in parts], aliases
+    return [_make_slice_call(node.element, cut, source, state) for cut in parts], aliases
 
 
 def _check_element(element: str) -> None:
@@ -122,18 +127,18 @@ def _check_element(element: str) -> None:
 
 
 def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
-    """Lower siblings, by position, to one SPLIT; return an empty dict if SPLIT does not take them."""
+    """Lower siblings to one SPLIT, and return them by position, or an empty dict if SPLIT cannot compute them."""
     nodes = {i: node for i, node in group.items() if isinstance(node, Resolved)}
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
     cuts = [node.cuts[0] for node in nodes.values()]
-    call = _call_split(first.element, cuts, state.buffers.locate_input(first), state)
+    call = _make_split_call(first.element, cuts, state.buffers.locate_input(first), state)
     return {} if call is None else {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
 
 
-def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
-    """Return one SPLIT for cuts that tile an axis, or None if they do not tile one or SPLIT does not take them."""
+def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
+    """Return one SPLIT for cuts that tile an axis, or None if they do not tile one or SPLIT cannot compute them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None
@@ -151,22 +156,24 @@ def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Low
     return state.make_call(operator, source, [cut.output for cut in parts])
 
 
-def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
+def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
     """Return one operator for one cut."""
     strides = state.buffers.output_strides(cut)
     key = (cut.region, element, source.strides, strides)
     if key not in state.slices:
-        state.slices[key] = _choose_slice(element, cut.region, source.strides, strides, state.options.feature_level)
+        state.slices[key] = _build_slice_operator(
+            element, cut.region, source.strides, strides, state.options.feature_level
+        )
     return state.make_call(state.slices[key], source, [cut.output])
 
 
-def _choose_slice(
+def _build_slice_operator(
     element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
 ) -> Operator:
     """Return the operator that copies a region.
 
     Raises:
-        NotLoweredError: The region is beyond any buffer, or no operator takes the copy.
+        NotLoweredError: The region's input is larger than any buffer, or no operator can perform the copy.
     """
     if _is_beyond_any_buffer(region):
         elements = prod(region.input_shape)

@@ -1,4 +1,4 @@
-"""The operators as values: one frozen dataclass per struct, its JSON form, and every rule of its page.
+"""The operators as values: one frozen dataclass per struct, its JSON form, and the rules of its documentation page.
 
 An operator can hold any numbers; `check` raises if they break a rule.
 """
@@ -43,7 +43,7 @@ class Slice1(_OneOutput):
     input_window_strides: tuple[int, ...]
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -77,7 +77,7 @@ class Slice(_OneOutput):
     strides: tuple[int, ...]
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         _check_arrays(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
@@ -107,7 +107,7 @@ class Split:
         return self.output_tensors
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
                 f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
@@ -119,17 +119,17 @@ class Split:
             sizes = [output.sizes[dim] for output in self.output_tensors]
             if dim == self.axis and sum(sizes) != size:
                 raise InvalidDescriptor(
-                    f"the outputs' sizes on axis {dim} must sum to InputTensor's {size}, got {sum(sizes)}"
+                    f"the outputs' sizes on axis {dim} must sum to the input's size {size}, got {sum(sizes)}"
                 )
             if dim != self.axis and any(output_size != size for output_size in sizes):
                 raise InvalidDescriptor(
-                    f"the outputs' sizes on dimension {dim} must be InputTensor's {size}, got {sizes}"
+                    f"the outputs' sizes on dimension {dim} must equal the input's size {size}, got {sizes}"
                 )
 
 
 @dataclass(frozen=True)
 class ElementWiseIdentity(_OneOutput):
-    """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC without scale and bias: a copy, also between layouts."""
+    """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC without scale and bias: a copy that may change the memory layout."""
 
     schema: ClassVar[OperatorSchema] = schema.ELEMENT_WISE_IDENTITY
     input_tensor: BufferTensor
@@ -137,7 +137,7 @@ class ElementWiseIdentity(_OneOutput):
     scale_bias: None = None
 
     def check_rules(self) -> None:
-        """Check the rules of the page that are not about single tensors or feature levels."""
+        """Check the rules of the documentation page, except those about single tensors and feature levels."""
         if self.output_tensor.sizes != self.input_tensor.sizes:
             raise InvalidDescriptor(
                 f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "
@@ -149,7 +149,7 @@ Operator = Slice1 | Slice | Split | ElementWiseIdentity
 
 
 def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
-    """Check an operator against every rule of its page before a driver sees it.
+    """Check an operator against every rule of its documentation page, so that a driver gets only valid operators.
 
     Raises:
         InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.
@@ -173,11 +173,11 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
                 )
         if not support.min_rank <= tensors[0].rank <= support.max_rank:
             raise InvalidDescriptor(
-                f"feature level {level} takes {support.min_rank} to {support.max_rank} dimensions, "
+                f"feature level {level} supports {support.min_rank} to {support.max_rank} dimensions, "
                 f"got {tensors[0].rank}"
             )
         if tensors[0].data_type not in support.data_types:
-            raise InvalidDescriptor(f"feature level {level} does not take {tensors[0].data_type.name}")
+            raise InvalidDescriptor(f"feature level {level} does not support {tensors[0].data_type.name}")
         operator.check_rules()
     except InvalidDescriptor as error:
         raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
@@ -190,7 +190,7 @@ def _output_name(operator: Operator, index: int) -> str:
 def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
     """Raise InvalidDescriptor unless DimensionCount and the length of each array are the rank."""
     if dimension_count != rank:
-        raise InvalidDescriptor(f"DimensionCount must be the tensors' {rank}, got {dimension_count}")
+        raise InvalidDescriptor(f"DimensionCount must be the rank of the tensors, {rank}, got {dimension_count}")
     for name, values in arrays.items():
         if len(values) != rank:
             raise InvalidDescriptor(f"{name} must have DimensionCount={rank} values, got {len(values)}")
@@ -225,7 +225,7 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
 
 
 def to_json(operator: Operator) -> dict[str, Any]:
-    """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`: its fields that are not null pointers."""
+    """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`. Null pointers are left out of `desc`."""
     desc: dict[str, Any] = {}
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)

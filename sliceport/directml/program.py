@@ -69,7 +69,7 @@ class Alias:
         output: Name of the output value.
         value: Name of the value whose buffer it lies in.
         byte_offset: Its start in that buffer.
-        tensor: Its sizes and strides there; None if it is the whole buffer, packed, with elements of any type.
+        tensor: Its sizes and strides there; None if it is the whole packed buffer, whose elements may have any type.
     """
 
     output: str
@@ -87,7 +87,7 @@ class LoweredNode:
         verdict: `lowered`: it has `calls`; `alias`: it has `aliases` alone; `empty`: it selects no elements; `folded`:
             its outputs are constants; `refused`: see `reason`.
         reason: The reason of a refusal.
-        calls: The operators; siblings that are lowered to one SPLIT share it.
+        calls: The operators; siblings that are lowered to one SPLIT share its call.
         aliases: Outputs that lie in the input's buffer.
     """
 
@@ -198,11 +198,12 @@ class Program:
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write a new folder: `program.json`, `program.hpp`, DxDispatch files for each operator, the annotated model.
 
-        Models of a format without annotations are not written. The folder is written under another name and then
+        A model whose format has no annotations is not written. The folder is written under another name and then
         renamed, so that it is never seen incomplete.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, this method did not write it, or it cannot be made.
+            UsageError: The folder exists and `overwrite` is false, or was not written by this method, or the folder
+                cannot be created.
             ModelError: The annotated model cannot be written.
         """
         # An earlier run into the same folder may have annotated a model of another format.

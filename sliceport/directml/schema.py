@@ -42,7 +42,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Support:
-    """The dimension counts and data types that an operator takes from a feature level on."""
+    """The dimension counts and data types that an operator accepts from a feature level on."""
 
     level: FeatureLevel
     min_rank: int
@@ -59,7 +59,7 @@ class OperatorSchema:
         value: Value in DML_OPERATOR_TYPE.
         struct: Name of the struct.
         fields: Its members in order.
-        supports: The dimension counts and data types that it takes, newest level first.
+        supports: The dimension counts and data types that it accepts, newest level first.
     """
 
     type: str
@@ -69,7 +69,7 @@ class OperatorSchema:
     supports: tuple[Support, ...]
 
     def support(self, level: FeatureLevel) -> Support | None:
-        """Return the ranks and data types that the operator takes at `level`, or None if it does not exist there."""
+        """Return the ranks and data types that the operator accepts at `level`, or None if it does not exist there."""
         return next((support for support in self.supports if support.level <= level), None)
 
 

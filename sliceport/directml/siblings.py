@@ -11,7 +11,7 @@ from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """Map the position of each node with siblings to the positions of its whole group, in the axis's order."""
+    """Map the position of each node with siblings to the positions of its whole group, in order along the axis."""
     resolved: dict[int, Resolved] = {}
     positions_by_input: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
     for i, node in enumerate(nodes):
@@ -31,7 +31,10 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield for each axis the runs of the members that slice it alone, and its size. All slice the same input."""
+    """Yield for each axis the runs of the members that slice only this axis, and the size of the axis.
+
+    All members slice the same input. A run is a range of step 1.
+    """
     runs_by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

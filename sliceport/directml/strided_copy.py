@@ -45,7 +45,7 @@ class StridedCopy:
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
     ) -> StridedCopy:
-        """Return the copy that selects non-empty regions of one shape, coalesced in the best of the axis orders tried.
+        """Return the copy that selects non-empty regions of one shape, coalesced in the best of several axis orders.
 
         Args:
             regions: The region of each output.
@@ -81,7 +81,7 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """Return a copy of the same bytes as elements of `carrier`, or None if one would be copied in part."""
+        """Return a copy of the same bytes as elements of `carrier`, or None if a carrier element would be cut."""
         if carrier.spread > 1:
             return self._split_elements(carrier.spread)
         if carrier.group > 1:
@@ -103,7 +103,7 @@ class StridedCopy:
         return narrowed._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
-        """Return this copy with only the axes in `order`. It does not count as packed, as axes may move."""
+        """Return this copy with only the axes in `order`. It does not count as packed, because axes may move."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
@@ -113,7 +113,10 @@ class StridedCopy:
         )
 
     def _list_orders(self) -> list[list[int]]:
-        """Return the axis orders to try: all of up to 4 axes, else the original order and those by falling stride."""
+        """Return the axis orders to try: every order of up to 4 axes, else the original order and orders by stride.
+
+        More than 4 axes have too many orders. The input and each output contribute the order by their falling strides.
+        """
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
             return [list(order) for order in permutations(axes)]
@@ -124,7 +127,7 @@ class StridedCopy:
         """Merge neighbouring axes that are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
-        # Several outputs are those of a SPLIT: they select all of every axis but one, so the same axes merge for each.
+        # Only a SPLIT has several outputs. They select all of every axis but one, so the same axes merge for each.
         sizes, _, innermost = merged[0]
         # groups[i]: the original axes that make up merged axis i, up to innermost[i].
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
@@ -159,7 +162,7 @@ class StridedCopy:
         return True
 
     def _continues_input(self, axis: int) -> bool:
-        """Whether the input's stride of `axis` spans the next axis, and the outputs do not tile that axis."""
+        """Whether the input's stride of `axis` spans the whole next axis, and the outputs do not tile the next axis."""
         inner = axis + 1
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
@@ -175,7 +178,7 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """Copy `group` elements of the innermost axis as a larger element, or return None if one would be cut.
+        """Copy `group` elements of the innermost axis as one larger element, or return None if that would be cut.
 
         The last group of a buffer may be partly padding, like the last byte of a 4-bit tensor.
         """
@@ -210,7 +213,7 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
-    """Return the output's strides by input axis. An axis with one selected index gets 1, as its stride is not used."""
+    """Return the output's strides by input axis. An axis with one selected index gets 1, because it needs no stride."""
     if split_axis is not None:  # a SPLIT neither adds nor drops axes
         return tuple(strides)
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])

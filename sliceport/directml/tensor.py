@@ -26,7 +26,7 @@ _MAX_ENUMERATED = 2**16
 
 
 class DataType(IntEnum):
-    """DML_TENSOR_DATA_TYPE, with the header's values and, but for the prefix, its names."""
+    """DML_TENSOR_DATA_TYPE, with the header's values, and the header's names without their prefix."""
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -55,8 +55,8 @@ _BITS = {data_type: int(re.sub(r"\D", "", data_type.name) or 0) for data_type in
 def axis_order(layout: str) -> tuple[int, ...]:
     """Return the axes of a memory layout from outermost to innermost, as positions in the tensor's own order.
 
-    A layout is written with the letters of the strides page, which orders them N, C, D, H, W (`NHWC`, `WH`, `NDHWC`),
-    or as a permutation (`0,2,3,1`).
+    A layout is written with the letters of DirectML's page on strides (`NHWC`, `WH`, `NDHWC`), or as a permutation
+    (`0,2,3,1`). In the tensor's own order, the letters are N, C, D, H, W.
 
     Raises:
         UsageError: `layout` has neither form.
@@ -72,8 +72,8 @@ def axis_order(layout: str) -> tuple[int, ...]:
         letters = [letter for letter in _AXIS_LETTERS if letter in layout]
         return tuple(map(letters.index, layout))
     raise UsageError(
-        f"layout {layout!r} is not known; write each letter of {_AXIS_LETTERS} that the tensor has once (NHWC), "
-        "or a permutation of its axes (0,2,3,1)."
+        f"layout {layout!r} is not known; write letters of {_AXIS_LETTERS}, each at most once (NHWC), or a permutation "
+        "of the axes (0,2,3,1)."
     )
 
 
@@ -126,8 +126,8 @@ class BufferTensor:
     Attributes:
         data_type: Element type.
         sizes: Size of each dimension.
-        strides: Elements from one index to the next in each dimension; None for packed row-major. A stride of 0 repeats
-            elements, a stride above the packed one skips padding.
+        strides: Number of elements from one index to the next in each dimension; None for packed row-major. A stride of
+            0 repeats elements. A stride above that of a packed tensor skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
         guaranteed_base_offset_alignment: Number of bytes that divides the binding's offset; 0 promises nothing.
         flags: DML_TENSOR_FLAGS; 1 is OWNED_BY_DML.
@@ -174,7 +174,7 @@ class BufferTensor:
 
     @cached_property
     def effective_strides(self) -> tuple[int, ...]:
-        """The strides, also of a packed tensor."""
+        """The strides. For a packed tensor, whose `strides` are None, they are computed."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property

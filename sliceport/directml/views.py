@@ -57,9 +57,9 @@ class Buffers:
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
         """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
 
-        An output that is the whole input in the same layout is an alias, and with `Options.views` a forward slice whose
-        output has no requested layout, unless DirectML cannot bind the strided view that it would be. Views are stored,
-        so that `locate_input` finds them for later nodes.
+        An output that is the whole input in the same layout is an alias. With `Options.views`, so is a forward slice
+        whose output has no requested layout. An alias of a strided tensor is a view, which DirectML must be able to
+        bind. Views are stored, so that `locate_input` finds them for later nodes.
         """
         region = cut.region
         requested = self.output_strides(cut)

@@ -19,8 +19,9 @@ INT64_MIN = -(2**63)
 class Window(NamedTuple):
     """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
-    `offset` is the lowest selected index, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`
-    for `n` indices, and `stride` the signed step. A negative stride starts at the window's end. All are in elements.
+    `offset` is the lowest selected index. `size` is the extent from the lowest to the highest selected index,
+    `(n - 1) * |stride| + 1` for `n` indices. `stride` is the signed step; if it is negative, the first selected index
+    is at the window's end. All are in elements.
     """
 
     offset: int
@@ -31,7 +32,8 @@ class Window(NamedTuple):
 def canonicalize(selected: range) -> range:
     """Return an equal range in canonical spelling.
 
-    An empty range is `range(0)`. `stop` is next to the last index. One index has step 1.
+    An empty range is `range(0)`. A range of one index has step 1. `stop` is the integer next to the last index, in the
+    direction of the step.
 
     >>> canonicalize(range(4, 100, 200))
     range(4, 5)
@@ -52,14 +54,15 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
       * every index lies in `[0, size)`;
       * equal selections give equal results, so `==` means "the same elements";
       * `len(result)` is the output size, possibly 0;
-      * integers of any magnitude are taken at face value, so INT64_MIN lies before every axis, and INT64_MAX behind.
+      * no integer has a special meaning: INT64_MIN is an index before the start of every axis, INT64_MAX one after its
+        end.
 
     The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because the
     ONNX text clamps its start to `[0, size - 1]`. Python selects nothing there.
 
     Args:
-        start: First index, negative from the end; None for the first in the direction of `step`.
-        stop: First index not selected, negative from the end; None to select up to the end of the axis.
+        start: First index, negative from the end; None to start at the first element in the direction of `step`.
+        stop: Exclusive end, negative from the end; None to select up to the last element in the direction of `step`.
         step: Any non-zero integer.
         size: Number of elements on the axis, at most INT64_MAX.
 
@@ -75,13 +78,13 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         raise InvalidSlice("step must not be 0")
     if size > INT64_MAX:
         raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
-    if step < 0 and start is not None and start < -size:  # ONNX clamps it; Python would select nothing
+    if step < 0 and start is not None and start < -size:  # ONNX clamps the start; Python would select nothing
         start = -size
     return canonicalize(range(size)[start:stop:step])
 
 
 def compose(outer: range, inner: range) -> range:
-    """Return the indices at the positions `inner` of `outer`.
+    """Return the indices of `outer` at the positions in `inner`.
 
     >>> compose(range(10, 0, -2), range(1, 4, 2))
     range(8, 3, -4)
@@ -103,9 +106,10 @@ def shift(selected: range, by: int) -> range:
 
 
 def as_range(indices: Sequence[int], size: int) -> range | None:
-    """Return a list of indices as a range, or None if an index is out of bounds, repeats, or the step is not constant.
+    """Return a list of indices as a range, or None if no range equals it.
 
-    Negative indices count from the end. No indices give an empty range.
+    The result is None if an index is out of bounds or repeats, or if the step is not constant. Negative indices count
+    from the end. An empty list is returned as an empty range.
 
     >>> as_range([-1, 2, 0], size=5)
     range(4, -1, -2)
@@ -140,7 +144,7 @@ def as_slice(selected: range) -> slice:
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
-    """Return the indices of two neighbouring non-empty axes as one axis, or None if no range selects the same.
+    """Return the indices of two neighbouring non-empty axes as one axis, or None if no range selects the same elements.
 
     Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly if these indices, in output order, are an
     arithmetic progression: if either axis selects a single element, or if one more step of `inner` after its last index
@@ -174,11 +178,12 @@ def coalesce(
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
         contiguous: For each axis but the last, whether its stride in every tensor is the size of the next axis times
-            the stride of the next axis. With this argument, no size may be 1. None: all tensors are packed.
+            the stride of the next axis. None means that all tensors are packed. If `contiguous` is not None, no size
+            may be 1, because axes of size 1 are dropped and the flag of the axis before would be about a dropped axis.
 
     Returns:
-        The merged sizes, the merged indices, and for each merged axis the innermost of its original axes, whose memory
-        stride it has. Axes of size 1 are dropped; a tensor of one element has no axis left.
+        The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged
+        axis has the memory stride of that axis. Axes of size 1 are dropped; a tensor of one element has no axis left.
     """
     # From the innermost axis outwards, because `merge` needs the size of everything inside.
     out_sizes: list[int] = []

@@ -86,7 +86,8 @@ class Masks:
         """Align `count` entries with the axes of a tensor, in output order; each of the `rank` axes gets an entry.
 
         Raises:
-            InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or too many entries.
+            InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or the entries name more
+                axes than the tensor has.
 
         >>> Masks(ellipsis=(1,), shrink_axis=(0, 1)).entries(2, 2)
         [Entry(kind='keep', position=-1, axis=0), Entry(kind='shrink', position=1, axis=1)]

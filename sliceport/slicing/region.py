@@ -15,8 +15,8 @@ class Region:
     """The elements that a slicing operator selects, in output order, and the shape of the output.
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
-    counted in row-major order. New and dropped axes always have size 1, so only `output_shape` tells of them: unless
-    nothing is selected, the sizes other than 1 of the output are, in order, the lengths other than 1 of the ranges.
+    counted in row-major order. New and dropped axes always have size 1, so they change only `output_shape`. Unless
+    nothing is selected, the output sizes other than 1 equal the lengths other than 1 of the ranges, in order.
 
     Guarantees:
       * two regions of the same shapes are equal exactly when every output index selects the same input element;
@@ -55,7 +55,7 @@ class Region:
 
     @classmethod
     def of(cls, input_shape: Sequence[int], ranges: Sequence[range]) -> Region:
-        """Return the region that keeps every axis: the output shape is the lengths of the ranges."""
+        """Return the region that keeps every axis: the output shape consists of the lengths of the ranges."""
         return cls(tuple(input_shape), tuple(ranges), tuple(map(len, ranges)))
 
     @classmethod
@@ -65,7 +65,7 @@ class Region:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Index for `array[...]` of the input's shape; reshape the result to `output_shape`.
+        """Index that selects the region from an array of `input_shape`; reshape the result to `output_shape`.
 
         >>> Region((2, 3), (range(1, 2), range(2, -1, -1)), (3,)).slices
         (slice(1, 2, 1), slice(2, None, -1))
@@ -96,7 +96,7 @@ class Region:
         """Return the one region that is equal to this region followed by `following`.
 
         Raises:
-            InvalidSlice: `following` is not a region of this one's output shape.
+            InvalidSlice: The input shape of `following` is not the output shape of this region.
 
         >>> first = Region.of((10,), (range(9, -1, -2),))
         >>> first.then(Region.of((5,), (range(1, 4),))).ranges
@@ -131,8 +131,9 @@ class Region:
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     """Return the axis that the regions tile and their order along it, or None if they do not tile an axis.
 
-    Two or more regions of one input shape tile an axis if their ranges on it are non-empty, have step 1, and together
-    cover each element once, and every other axis is whole. No region adds or drops an axis.
+    Two or more regions of one input shape tile an axis if three conditions hold: their ranges on it are non-empty, have
+    step 1, and together cover each element once; every region selects all other axes whole; no region adds or drops an
+    axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
     >>> find_tiled_axis([right, left])

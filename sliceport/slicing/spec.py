@@ -1,6 +1,6 @@
-"""Specs: the parameters of each standard's slicing operator, in its words. Each resolves to a `Region` per output.
+"""Specs: the parameters of slicing operators, each in the words of its standard. A spec has one `Region` per output.
 
-Messages raised here do not name the operator and node; the caller prepends these.
+The messages of errors raised here do not name the operator and node; the caller puts these in front.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AxisSlice(NamedTuple):
 
     Attributes:
         start: First index, negative from the end.
-        end: First index not selected, negative from the end.
+        end: Exclusive end, negative from the end.
         step: The step, not 0.
     """
 
@@ -47,14 +47,15 @@ class AxisSlice(NamedTuple):
         >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
         True
         """
-        # A stop of -1 before the first element cannot be written as such: an end of -1 means the last element.
+        # A backward range down to index 0 stops at -1, but an end of -1 would mean the last element.
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return the equal slice whose bounds lie on an axis of `size`, or directly before or behind it.
+        """Return the equal slice whose bounds lie on an axis of `size`, or directly before or after it.
 
-        One index has step 1, and nothing is `0:0`. Only a backward slice down to index 0 has a negative bound, because
-        -1 is the last index. For an unknown size (None), only what is empty for every size changes.
+        A slice of one index gets step 1, and an empty slice becomes `0:0`. Only a backward slice down to index 0 has a
+        negative bound, because an end of -1 would mean the last index. If the size is unknown (None), only a slice that
+        is empty for every size changes: it becomes `0:0`.
 
         >>> AxisSlice(-1, INT64_MIN, -2).within(5)
         AxisSlice(start=4, end=-6, step=-2)
@@ -96,8 +97,8 @@ class AxisSlice(NamedTuple):
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        For an unknown size (None), the result holds for every size. It is None if a slice goes backward or counts from
-        the end, or if its start or step would exceed INT64_MAX.
+        For an unknown size (None), the result holds for every size. It is None if one of the slices goes backward or
+        counts from the end, or if the start or step of the result would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -126,11 +127,11 @@ def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[i
 
 @dataclass(frozen=True, slots=True)
 class SliceSpec:
-    """ONNX Slice-1/10/11/13 and OpenVINO Slice-8: bounds and steps for some axes, each once and in any order.
+    """ONNX Slice-1/10/11/13 and OpenVINO Slice-8: bounds and steps for some axes, in any order, each axis at most once.
 
     Attributes:
         starts: First index per entry.
-        ends: First index not selected, per entry.
+        ends: Exclusive end per entry.
         axes: The axis of each entry, negative from the end; None for the first `len(starts)` axes.
         steps: Step per entry; None for all 1.
     """
@@ -166,7 +167,7 @@ class SliceSpec:
         {2: AxisSlice(start=0, end=2, step=1)}
         """
         if rank is None:
-            # Any rank that has all of these axes gives the same result.
+            # The axes are not negative, so the result is the same for every rank that includes them.
             axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
             if any(axis < 0 for axis in axes):
                 raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
@@ -266,7 +267,7 @@ class SplitSpec:
         """
         axis = normalize_axis(axis, len(shape))
         remaining = shape[axis] - sum(sizes) - 1  # the -1 itself is part of the sum
-        has_one_rest = list(sizes).count(-1) == 1
+        has_one_rest = list(sizes).count(-1) == 1  # several -1 stay, and `resolve` refuses them as negative sizes
         return cls(axis, tuple([remaining if has_one_rest and size == -1 else size for size in sizes]))
 
     @property
@@ -305,7 +306,7 @@ class StridedSliceSpec:
 
     Attributes:
         begin: First index per entry.
-        end: First index not selected, per entry.
+        end: Exclusive end per entry.
         strides: Step per entry; None for all 1.
         masks: The five masks, aligned with `begin`; by default every entry slices an axis.
     """

@@ -12,10 +12,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
-    """Return sets of runs that each cover `range(size)` without gaps or overlaps, the keys of each in order.
+    """Return sets of runs, each as a list of keys in order. The runs of a set cover `range(size)` without overlaps.
 
-    The first set has as many runs as possible. No run is in two sets. A run that was tried in vain is not tried again,
-    so the time is that of sorting the runs.
+    The first set has as many runs as possible. No run is in two sets. A run that fits into no set is tried only once,
+    so that sorting the runs takes most of the time.
 
     Args:
         runs: Non-empty runs of step 1.
@@ -67,13 +67,14 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     stops = [runs[key].stop for key in ordered]
     # Weighted interval scheduling by dynamic programming.
     # best[i]: the number of runs, and of elements in them, of the best set among the first i runs.
+    # is_better_with[i]: whether the best set among the first i + 1 runs contains run i.
     best: list[tuple[int, int]] = [(0, 0)]
     is_better_with: list[bool] = []
     for i, key in enumerate(ordered):
         count, elements = best[bisect_right(stops, runs[key].start, 0, i)]
-        with_it = (count + 1, elements + len(runs[key]))
-        is_better_with.append(with_it > best[-1])
-        best.append(max(with_it, best[-1]))
+        best_with_run = (count + 1, elements + len(runs[key]))
+        is_better_with.append(best_with_run > best[-1])
+        best.append(max(best_with_run, best[-1]))
     backwards: list[Key] = []
     i = len(ordered)
     while i:
@@ -91,8 +92,8 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
     The result is None if `selected` is empty or spans several parts.
 
     Args:
-        ends: The stop index of each part; the first part starts at 0, each other one at the stop before it.
-        selected: The indices, below the last of the ends.
+        ends: The stop index of each part. The first part starts at 0, every other part at the stop of the part before.
+        selected: The indices, all of them below the last stop.
 
     >>> find_part([3, 8], range(7, 4, -1))
     (1, 3)
@@ -105,9 +106,9 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Return runs that cover `range(size)`: the given ones, which are disjoint and in order, and others in the gaps.
+    """Return `runs` and new runs that fill the gaps between them, so that all of `range(size)` is covered, in order.
 
-    Empty runs are left out.
+    The runs must be disjoint and in order. Empty runs are left out.
 
     >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]

@@ -26,8 +26,9 @@ def test_a_defect_is_found_and_the_model_stays_as_it_is() -> None:
     assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
 
 
-def test_right_nodes_are_clean() -> None:
-    report = sliceport.check(one_slice("Slice", [-1, 5], ([1], [9], [2], [1])))
+@pytest.mark.parametrize("lists", [([1], [9], [2], [1]), ([2], [3], [2**61], [0])])
+def test_right_nodes_are_clean(lists: tuple[list[int], ...]) -> None:
+    report = sliceport.check(one_slice("Slice", [-1, 5], lists))
     assert described(report) == []
     assert report.is_clean
 

@@ -99,6 +99,14 @@ def test_far_indices_keep_the_size() -> None:
     assert sliced_size(axis, Bounds(-7, -7), far, 1).bounds == Bounds(3, 7)
 
 
+@pytest.mark.parametrize("step", [INT64_MAX, INT64_MIN, 2**61, -(2**61)])
+def test_steps_longer_than_most_axes_have_exact_bounds(step: int) -> None:
+    any_axis, three = Bounds(0, INT64_MAX), Bounds(3, 3)
+    assert sliced_size(any_axis, three, three, step).bounds == Bounds(0, 0)
+    assert sliced_size(any_axis, None, None, step).bounds == Bounds(0, -(-INT64_MAX // abs(step)))
+    assert sliced_size(Bounds(1, INT64_MAX), None, three, step).bounds.low == (1 if step > 0 else 0)
+
+
 def test_step_of_zero_is_refused() -> None:
     with pytest.raises(InvalidSlice, match="step must not be 0"):
         sliced_size(Bounds(2, 3), None, None, 0)

@@ -105,7 +105,7 @@ def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pyt
     assert found.reason.endswith("); remove it and run: python -m ov_ext.native build")
     diagnosis = backends.diagnose_native()
     assert diagnosis.status == "broken"
-    assert diagnosis.detail.startswith(f"those in Python are used, as '{path}' cannot be loaded (")
+    assert diagnosis.detail.startswith(f"those in Python are used, because '{path}' cannot be loaded (")
     node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
     assert list(node.output(0).shape) == [2]
 
@@ -113,7 +113,7 @@ def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pyt
 def test_doctor_names_the_missing_tools(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = backends.diagnose_native()
     assert (found.name, found.status) == ("operators in C++", "missing")
-    assert found.detail == f"those in Python are used, as no library is built for openvino {VERSION}"
+    assert found.detail == f"those in Python are used, because no library is built for openvino {VERSION}"
     assert found.advice.endswith("run: python -m ov_ext.native build")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", str(cache / "python"))

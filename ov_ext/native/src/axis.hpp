@@ -26,9 +26,10 @@ public:
 
 /// An index of any integer type.
 ///
-/// An unsigned integer above INT64_MAX has that value, because no axis is longer. The least and the greatest 32-bit
-/// integer mean "as far as possible" and have the values INT64_MIN and INT64_MAX: the CPU plugin narrows constants to
-/// them, and OpenVINO writes unbounded 32-bit bounds as them. Messages and comparisons use the integer as it is written.
+/// An unsigned integer above INT64_MAX has the value INT64_MAX, because no axis is longer. The least and the greatest
+/// 32-bit integer mean "as far as possible" and have the values INT64_MIN and INT64_MAX: the CPU plugin narrows
+/// constants to these two integers, and OpenVINO writes them for unbounded 32-bit bounds. Messages and comparisons use
+/// the integer that is written in the model.
 struct Integer {
     Integer() = default;
     Integer(int64_t value) : value(value), written(static_cast<uint64_t>(value)) {}
@@ -89,14 +90,14 @@ inline Range canonicalize(int64_t start, int64_t size, int64_t step) {
     return size > 1 ? Range{start, size, step} : size == 1 ? Range{start, 1, 1} : Range::empty();
 }
 
-/// Returns the absolute value, also of INT64_MIN.
+/// Returns the absolute value, which is unsigned so that it can hold that of INT64_MIN.
 inline uint64_t magnitude(int64_t value) {
     return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-/// Returns the indices that a slice selects from an axis, clamped as by ONNX and OpenVINO: a backward slice that starts
-/// below `-size` starts at 0. Without `start` the slice begins at the first index in the direction of `step`, and without
-/// `stop` it ends behind the last one.
+/// Returns the indices that a slice selects from an axis, clamped as ONNX and OpenVINO do: a backward slice that starts
+/// below `-size` starts at 0. Without `start`, the slice begins at the first index in the direction of `step`. Without
+/// `stop`, it includes the last index in that direction.
 inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
     if (step == 0)
         throw InvalidSlice("step must not be 0");
@@ -117,8 +118,8 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     return canonicalize(first, static_cast<int64_t>(count), step);
 }
 
-/// Merges the non-empty selections on two neighbouring axes into one on the flattened axis, or returns nothing if that
-/// one would have no constant step.
+/// Merges the non-empty selections on two neighbouring axes into one on the flattened axis, or returns nothing if the
+/// merged selection would not have a constant step.
 inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
     const int64_t first = outer.start * inner_size + inner.start;
     if (outer.size == 1)

@@ -19,6 +19,9 @@ struct Bounds {
 /// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
+/// A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way.
+constexpr uint64_t min_unbounded = uint64_t{1} << 31;
+
 /// Throws if every index within bounds is out of range for every size within bounds. An index that is in range for one
 /// size is in range for all greater ones. `entry` and `axis` are for the message.
 inline void check_shrunk_index(int64_t entry, int64_t axis, const Bounds& size, const Bounds& index) {
@@ -46,8 +49,8 @@ struct SlicedSize {
 /// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
 /// at the ends of the bounds, at the indices -1 and 0, and at those sizes.
 ///
-/// \param start  The default is the beginning in the direction of `step`.
-/// \param stop   The default is the end in that direction.
+/// \param start  Bounds of the first index. If absent, the first element in the direction of `step` is the start.
+/// \param stop   Bounds of the exclusive end. If absent, the slice includes the last element in that direction.
 /// \param step   Absent if it is not known exactly.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
@@ -80,7 +83,7 @@ inline SlicedSize sliced_size(const Bounds& axis,
             if (least == greatest)
                 continue;
             include(greatest);
-            // The sizes at which an index meets an end of the axis, and the sizes beside them.
+            // The sizes at which an index meets an end of the axis, and the sizes next to them.
             for (const auto& index : {first, end}) {
                 if (!index)
                     continue;
@@ -92,8 +95,11 @@ inline SlicedSize sliced_size(const Bounds& axis,
             }
         }
     }
-    // A slice of an unbounded axis is unbounded if it takes a constant part of the axis.
-    if (greatest == int64_max && static_cast<uint64_t>(high) >= static_cast<uint64_t>(int64_max) / magnitude(*step) / 2)
+    // A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
+    // INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
+    // lost, which makes the result less exact but not wrong.
+    const auto limit = std::max(static_cast<uint64_t>(int64_max) / magnitude(*step) / 2, min_unbounded);
+    if (greatest == int64_max && static_cast<uint64_t>(high) >= limit)
         high = int64_max;
     return {{low, high}, keeps_size};
 }

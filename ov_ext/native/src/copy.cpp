@@ -84,7 +84,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
     InlineVector<size_t> position;
     for (size_t axis = 0; axis < rank; ++axis)
         position.push_back(0);
-    // The position in the grid of the line that holds `begin`.
+    // Find the position in the grid of the line that holds `begin`.
     auto offset = grid.offset;
     auto line = begin / length;
     for (size_t axis = rank; axis-- > 0;) {
@@ -95,7 +95,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
     const auto innermost = grid.axes.back();
     while (begin < end) {
         const auto first = begin % length;
-        // A line that begins before `begin`, or ends behind `end`, is copied alone and in part.
+        // A line that begins before `begin` or ends after `end` is copied alone and in part.
         const bool is_part = first > 0 || end - begin < length;
         const auto count = is_part ? 1 : std::min((end - begin) / length, innermost.size - position[rank - 1]);
         const auto taken_length = is_part ? std::min(length - first, end - begin) : length;
@@ -127,8 +127,8 @@ void for_elements(const Region& region, const Visit& visit) {
 /// Calls `copy(begin, end)` for parts of `count` units, from several threads if there are enough bytes.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
-    // Below `least_bytes`, one thread ends before another one wakes. There are more parts than threads, because not all
-    // threads start at once.
+    // Below `least_bytes`, one thread finishes before a second one wakes up. There are more parts than threads, because
+    // not all threads start at once.
     constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
@@ -257,7 +257,7 @@ void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, cons
 void copy_bytes(const Region& region, size_t width, const void* source, void* target) {
     Grid grid(region, width);
     auto run = width;
-    // Neighbouring elements are one run. Runs as wide as a machine word are copied as words along the next axis.
+    // Adjacent elements form one run. Runs as wide as a machine word are copied as words along the next axis.
     if (!grid.axes.empty() && grid.axes.back().stride == static_cast<ptrdiff_t>(width))
         run *= grid.pop().size;
     const auto from = static_cast<const char*>(source);

@@ -1,4 +1,5 @@
-// The members of SlicingOp for indices that are attributes instead of inputs; `m_fixed` says why there are any.
+// The members of SlicingOp for fixed indices, that is, indices that are attributes instead of inputs. See `m_fixed` for
+// the reason.
 
 #include "openvino/op/constant.hpp"
 #include "openvino/op/util/op_types.hpp"
@@ -7,7 +8,7 @@
 
 namespace sliceport {
 
-/// Returns the number of index lists, inputs and fixed ones.
+/// Returns the number of index lists, both inputs and fixed ones.
 size_t SlicingOp::index_count() const {
     return m_fixed ? m_fixed->count : get_input_size() - 1;
 }
@@ -74,11 +75,11 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
 }
 
 /// Returns whether indices can become attributes, that is, whether a plugin has narrowed them to 32 bits. A user's model
-/// may be folded too, but is not narrowed, so that its nodes keep the inputs that every reader of IR expects.
+/// may also be folded. Its indices are not narrowed, so its nodes keep the inputs that every reader of IR expects.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;
-    // OpenVINO folds these types in another type, and expects a constant as the result.
+    // OpenVINO converts data of these types to another type for folding, and expects a constant as the result.
     if (const auto data = inputs[0].get_element_type(); data == ov::element::f16 || data == ov::element::bf16)
         return false;
     return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
@@ -89,8 +90,8 @@ bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
            });
 }
 
-/// Removes the mark of the CPU plugin from narrowed inputs that are not constants. Before OpenVINO folds a node, it
-/// widens marked inputs again, and fails if one of them is not a constant.
+/// Removes the mark of the CPU plugin from inputs that it has narrowed but that are not constants. Before OpenVINO folds
+/// a node, it widens marked inputs again, and fails if one of them is not a constant.
 void SlicingOp::remove_narrowing_marks() {
     for (size_t i = 0; i < get_input_size(); ++i)
         if (!ov::op::util::is_constant(get_input_node_ptr(i)))

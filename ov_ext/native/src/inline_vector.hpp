@@ -73,7 +73,7 @@ public:
 
 private:
     size_t m_size = 0;
-    std::array<T, N> m_inline{};  // Initialised, since a copy of the list reads all elements.
+    std::array<T, N> m_inline{};  // Initialised, because copying the list reads all elements.
     std::vector<T> m_heap;
 };
 

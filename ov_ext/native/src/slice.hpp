@@ -4,7 +4,7 @@
 
 namespace sliceport {
 
-/// Slice-8: inputs data, start, stop, step and, optionally, axes, whose default are the first axes.
+/// Slice-8: inputs data, start, stop, step and, optionally, axes. Without axes, entry `i` is about axis `i`.
 class Slice : public SlicingOp {
 public:
     OPENVINO_OP("Slice8", "ov_ext")

@@ -120,7 +120,7 @@ struct Region {
     }
 };
 
-/// Returns `axis` as a number from 0 on.
+/// Returns `axis` counted from the front.
 inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     if (axis.value < -rank || axis.value >= rank)
         throw InvalidSlice("axis " + to_string(axis) + " is out of range for a tensor of rank " +
@@ -128,7 +128,7 @@ inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     return axis.value < 0 ? axis.value + rank : axis.value;
 }
 
-/// Slice-8. The default of `axes` are the first axes.
+/// Slice-8. If `axes` is null, entry `i` is about axis `i`.
 struct SliceSpec {
     const Integers& starts;
     const Integers& ends;
@@ -149,7 +149,7 @@ struct SliceSpec {
         return region;
     }
 
-    /// Checks all rules and returns the axis of each entry as a number from 0 on.
+    /// Checks all rules and returns the axis of each entry, counted from the front.
     Sizes normalize_axes(int64_t rank) const {
         if (rank == 0)
             throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
@@ -181,7 +181,7 @@ private:
     }
 };
 
-/// StridedSlice-1. The default of `strides` is 1.
+/// StridedSlice-1. If `strides` is null, all strides are 1.
 struct StridedSliceSpec {
     const Integers& begin;
     const Integers& end;

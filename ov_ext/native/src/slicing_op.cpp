@@ -44,7 +44,7 @@ void check_element(const ov::element::Type& element) {
         throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
 }
 
-/// Sets the shape of a tensor if it has another one; setting the same one again takes time.
+/// Sets the shape of a tensor unless it has this shape, because setting it again takes time.
 void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
     const auto& shape = tensor.get_shape();
     if (shape.size() != sizes.size() || !std::equal(shape.begin(), shape.end(), sizes.begin(), [](size_t a, int64_t b) {
@@ -65,7 +65,7 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 
 }  // namespace
 
-/// Returns all indices: fixed ones, and the elements of the tensors of inputs.
+/// Returns all indices: the fixed ones, and those in the tensors of the inputs.
 SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const {
     Indices indices;
     indices.count = m_fixed ? m_fixed->count : inputs.size() - 1;
@@ -95,8 +95,9 @@ void SlicingOp::infer() {
     check_count(index_count() + 1);
     // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
-        throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
-                           " inputs, got " + std::to_string(get_input_size()));
+        throw InvalidSlice("besides the indices that are attributes, it has " +
+                           std::to_string(input_of(index_count())) + " inputs, got " +
+                           std::to_string(get_input_size()));
     remove_narrowing_marks();
     for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
         m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
@@ -126,8 +127,8 @@ void SlicingOp::infer() {
     set_output_type(0, element, ov::PartialShape(std::move(dimensions)));
 }
 
-/// Returns the sizes of the output if all indices are fixed and the shape is known, as at each inference of a dynamic
-/// model. Returns nothing if there is more to infer than sizes: symbols or an error.
+/// Returns the sizes of the output if all indices are fixed and the shape is known, which is the case at each inference
+/// of a dynamic model. Returns nothing if there is more to infer than sizes: symbols or an error.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
     if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())
@@ -156,7 +157,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
                       std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()) + " tensors");
     const auto& declared = get_input_element_type(0);
     const auto &element = inputs[0].get_element_type(), &target = outputs[0].get_element_type();
-    // A tensor of a wider type than the output's would be copied beyond the output's end.
+    // Data of a wider type than the output's would be copied beyond the end of the output.
     if (element != target || (declared.is_static() && element != declared))
         throw_invalid("data and output must hold " + declared.get_type_name() + ", got " + element.get_type_name() +
                       " and " + target.get_type_name());
@@ -199,7 +200,7 @@ bool SlicingOp::evaluate_upper(ov::TensorVector& outputs) const {
     return evaluate_bound(outputs, false);
 }
 
-/// Computes the output from the lower or the upper bounds of the inputs, if there are any. Indices must be exact.
+/// Computes the output from the lower or the upper bounds of the inputs, if these are known. Indices must be exact.
 bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
     ov::TensorVector inputs;
     for (size_t i = 0; i < get_input_size(); ++i) {
@@ -232,7 +233,7 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     }
 }
 
-/// Returns the bounds of all indices, fixed ones and inputs.
+/// Returns the bounds of all indices, both fixed ones and inputs.
 SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
     IndicesBounds bounds;
     bounds.count = index_count();
@@ -248,7 +249,7 @@ SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
     return bounds;
 }
 
-/// Returns the indices, or nothing if one is not known exactly.
+/// Returns the indices, or nothing if an index is not known exactly.
 std::optional<SlicingOp::Indices> SlicingOp::exact_indices() const {
     const auto bounds = index_bounds();
     Indices indices;

@@ -19,10 +19,10 @@ public:
         return make_with(inputs, m_fixed);
     }
     bool has_evaluate() const override;
-    /// Computes the output of packed tensors. It does not check that they are packed, because for small tensors the
+    /// Computes the output from packed tensors. It does not check that they are packed, because for small tensors the
     /// check takes longer than all the rest.
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override;
-    /// Computes the output for `ov::Model`, of tensors that need not be packed.
+    /// Computes the output from tensors that need not be packed. `ov::Model` calls this function.
     bool evaluate(ov::TensorVector& outputs,
                   const ov::TensorVector& inputs,
                   const ov::EvaluationContext& context) const override;
@@ -44,7 +44,7 @@ protected:
     using Indices = PerInput<Integers>;
     using IndicesBounds = PerInput<std::optional<IndexBounds>>;
 
-    /// Returns the bounds of an entry of an index input, any integer if they are not known.
+    /// Returns the bounds of an entry of an index input, or `any_index` if they are not known.
     static Bounds bounds_at(const IndicesBounds& indices, size_t index, size_t entry) {
         return indices.of[index] ? (*indices.of[index])[entry] : any_index;
     }
@@ -111,13 +111,14 @@ private:
     std::optional<int64_t> check_list(size_t input, const char* name) const;
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
 
-    /// Indices that are attributes instead of inputs. An empty list stands for one that is still an input.
+    /// Indices that are attributes instead of inputs. An empty list stands for indices that are still an input.
     ///
-    /// The CPU plugin makes a tensor for each input of a node at each inference, and a node too if the model is dynamic.
-    /// This takes longer than a small slice: 1.45 times as long as the built-in operator instead of 1.05 times. So when
-    /// the plugin folds constants, constant indices become attributes.
+    /// At each inference, the CPU plugin makes a tensor for each input of a node, and also a node if the model is
+    /// dynamic. That takes longer than a small slice itself: with constant inputs, such a slice takes 1.45 times as long
+    /// as the built-in operator, with attributes 1.05 times. So when the plugin folds constants, constant indices become
+    /// attributes.
     std::shared_ptr<const Indices> m_fixed;
-    /// Whether an index input has ever had another type than i32, so that a plugin has narrowed it if it is i32 now.
+    /// Whether an index input has ever had another type than i32. If its type is i32 now, a plugin has narrowed it.
     bool m_had_wide_indices = false;
 };
 

@@ -42,7 +42,7 @@ Integers convert_tensor(const ov::Tensor& tensor) {
     return values;
 }
 
-/// Reads elements of 4 bits. The first of the two elements in a byte is in the lowest bits.
+/// Reads elements of 4 bits. The first of the two elements in a byte is in the lower bits.
 Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);
@@ -53,7 +53,7 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Returns the nodes that a value is computed by, back to shapes.
+/// Returns the nodes that a value is computed from, back to shapes.
 std::unordered_set<const ov::Node*> list_sources(const ov::Node* last) {
     std::vector<const ov::Node*> pending{last};
     std::unordered_set<const ov::Node*> nodes;
@@ -72,7 +72,7 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
     return std::find(kinds.begin(), kinds.end(), node->get_type_info().name) != kinds.end();
 }
 
-/// Returns whether a difference or a negative number is among the nodes that a value is computed by.
+/// Returns whether a difference or a negative number is among the nodes that a value is computed from.
 bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);
@@ -85,14 +85,14 @@ bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     });
 }
 
-/// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed by. It takes the
-/// values at the bounds of the inputs, which are wrong for operators that are not monotonic, and for numbers that wrap
-/// around.
+/// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from. OpenVINO
+/// computes the values at the bounds of the inputs. Those are not the bounds of an operator that is not monotonic, or of
+/// numbers that wrap around.
 bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
     const auto is_signed = may_be_negative(nodes);
     return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
         const auto element = node->get_output_element_type(0).get_type_name();
-        // Sums of 16 bits get bounds from memory that is not set.
+        // OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if (element == "i16" || element == "u16" || is_kind(node, {"FloorMod", "SquaredDifference"}) ||
             (is_signed && is_kind(node, {"Abs", "Power", "ReduceProd"})) ||
             (element[0] == 'u' && (is_kind(node, {"Subtract"}) || (is_signed && is_kind(node, {"Convert"})))))

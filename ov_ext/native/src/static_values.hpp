@@ -18,7 +18,7 @@ bool is_integral(const ov::element::Type& element);
 /// Returns the elements of a list of indices.
 Integers to_index_list(const ov::Tensor& tensor);
 
-/// Returns the number of elements of a list, or nothing if it is open.
+/// Returns the number of elements of a list (a value of rank 1), or nothing if the rank or the number is unknown.
 std::optional<int64_t> list_length(const ov::PartialShape& shape);
 
 /// Returns the bounds of each element of a list of integers, or nothing if they are not known.

@@ -34,7 +34,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     } catch (const std::exception&) {
         throw_invalid("the masks must be lists of 0 and 1");
     }
-    // A visitor that only reads leaves m_masks alone, since several threads may save or compile one model.
+    // If the visitor changes nothing, m_masks is not assigned, because several threads may save or compile one model.
     if (is_changed)
         m_masks = std::make_shared<const Masks>(std::move(masks));
     visit_fixed(visitor, strided_slice_inputs, 3);

@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def open(  # noqa: A001 - `device.open()` is what one says
+def open(  # noqa: A001 - callers write `device.open()`
     *, timeout: float = TIMEOUT, retries: bool = False, environment: Mapping[str, str] | None = None
 ) -> Device:
     """Return a device; its host program starts with the first request.

@@ -1,4 +1,7 @@
-"""Conversion of arrays to and from what onnxruntime's provider uses: an element type of TensorProto, and bytes."""
+"""Conversion of arrays to the form in which they are sent to onnxruntime's provider, and back.
+
+The form is the number of an element type in TensorProto, and bytes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def _dtypes() -> dict[int, np.dtype[Any]]:
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
-    """Return NumPy's type of an element type.
+    """Return NumPy's type for the number of an element type.
 
     Raises:
         ValueError: NumPy and ml_dtypes lack the type.
@@ -47,7 +50,7 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
     Elements of less than a byte are packed, the first into the lowest bits.
 
     Raises:
-        DeviceError: The provider does not take elements of this type.
+        DeviceError: TensorProto has no number for elements of this type, or they are strings.
     """
     number = next((number for number, dtype in _dtypes().items() if dtype == array.dtype), None)
     if number is None:

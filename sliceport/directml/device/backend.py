@@ -50,7 +50,7 @@ class HostBackend(ABC):
         return {}
 
     def hash_recipe(self) -> str:
-        """Return a hash of the recipe of an installation."""
+        """Return a hash of the recipe of an installation, that is, of all that determines its content."""
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:

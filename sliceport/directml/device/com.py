@@ -16,13 +16,17 @@ _IDML_OPERATOR = uuid.UUID("26caae7a-3081-4633-9581-226fbe57695d").bytes_le
 _MASK = 0xFFFFFFFF
 _FAILURE = 0x80000000
 _RELEASE, _CHECK_FEATURE_SUPPORT, _CREATE_OPERATOR = 2, 7, 8
-"""Places in the tables of methods: of any IUnknown, and of IDMLDevice, after the methods of IUnknown and IDMLObject."""
+"""Positions in tables of methods: IUnknown::Release, IDMLDevice::CheckFeatureSupport and IDMLDevice::CreateOperator.
+
+The table of an IDMLDevice begins with the methods of IUnknown and IDMLObject.
+"""
+_FEATURE_LEVELS = 1  # DML_FEATURE_FEATURE_LEVELS
 
 
 def call_method(this: int, slot: int, *args: int | bytes) -> int:
-    """Call a COM method by its place in the table of methods.
+    """Call a COM method by its position in the table of methods.
 
-    Every argument is passed as 64 bits. The method ignores the upper half of those that are narrower.
+    Every argument is passed as 64 bits. If the method expects 32 bits, it ignores the upper half.
 
     Returns:
         The lower 32 bits of the result, as an unsigned number.
@@ -45,15 +49,15 @@ class ComObject:
         self.address = address
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # the methods of an object may be Python functions
+        if not is_finalizing():  # The methods may be Python functions, which cannot be called at exit.
             call_method(self.address, _RELEASE)
 
     def call(self, name: str, slot: int, *args: int | bytes) -> None:
         """Call a method that returns an HRESULT.
 
         Args:
-            name: The method in messages.
-            slot: Its place in the table of methods.
+            name: Name of the method in messages.
+            slot: Its position in the table of methods.
             args: Its arguments.
 
         Raises:
@@ -62,7 +66,7 @@ class ComObject:
         check(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method whose last argument, which `args` leaves out, receives an object.
+        """Call a method that stores an object through its last argument. `args` are the arguments before it.
 
         Raises:
             CallFailed: The method failed.
@@ -73,7 +77,7 @@ class ComObject:
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a function of a library whose last argument, which `args` leaves out, receives an object.
+    """Call a library function that stores an object through its last argument. `args` are the arguments before it.
 
     Raises:
         CallFailed: The function failed.
@@ -97,7 +101,7 @@ def check(name: str, hresult: int) -> None:
 
 
 class OperatorFactory:
-    """A DirectML device, as far as creating operators goes.
+    """A DirectML device that can create operators.
 
     Attributes:
         dml: The IDMLDevice.
@@ -122,7 +126,7 @@ class OperatorFactory:
         return 0
 
     def new_operator(self, address: int) -> ComObject:
-        """Create an operator of a DML_OPERATOR_DESC.
+        """Create an operator from the address of a DML_OPERATOR_DESC.
 
         Raises:
             CallFailed: DirectML refuses it.
@@ -130,14 +134,15 @@ class OperatorFactory:
         return self.dml.create("CreateOperator", _CREATE_OPERATOR, address, _IDML_OPERATOR)
 
     def feature_level(self) -> int:
-        """Return the highest DML_FEATURE_LEVEL of `FeatureLevel` that the library has.
+        """Return the highest level in `FeatureLevel` that the library supports.
 
         Raises:
-            CallFailed: DirectML does not tell it.
+            CallFailed: The query fails.
         """
         levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
         query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
         level = ctypes.c_int32()
         addresses = ctypes.addressof(query), ctypes.addressof(level)
-        self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, 1, 16, addresses[0], 4, addresses[1])
+        arguments = (_FEATURE_LEVELS, 16, addresses[0], 4, addresses[1])  # 16 and 4 are the sizes of query and answer
+        self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, *arguments)
         return level.value

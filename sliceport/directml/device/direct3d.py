@@ -29,11 +29,11 @@ _COMPILED_OPERATOR = uuid.UUID("6b15e56a-bf5c-4902-92d8-da3a650afea4").bytes_le
 _INITIALIZER = uuid.UUID("427c1113-435c-469c-8676-4d5dd072f813").bytes_le
 _BINDING_TABLE = uuid.UUID("29c687dc-de74-4e3b-ab00-1168f2fc3cfc").bytes_le
 _RECORDER = uuid.UUID("e6857a76-2e3e-4fdd-bff4-5d2ba10fb453").bytes_le
-_DEFAULT, _UPLOAD, _READBACK = 1, 2, 3
+_DEFAULT, _UPLOAD, _READBACK = 1, 2, 3  # D3D12_HEAP_TYPE
 _FEATURE_LEVEL_11_0 = 0xB000
-_UNORDERED_ACCESS, _COPY_DEST, _COPY_SOURCE, _GENERIC_READ = 0x8, 0x400, 0x800, 0xAC3
+_UNORDERED_ACCESS, _COPY_DEST, _COPY_SOURCE, _GENERIC_READ = 0x8, 0x400, 0x800, 0xAC3  # D3D12_RESOURCE_STATES
 _MAX_COMPILED = 64
-"""Number of compiled operators that are kept, to bound the memory that they hold."""
+"""Limit of the number of cached compiled operators, because each holds memory."""
 
 _Binding = tuple[ComObject, int, int]
 """A buffer, the start of a tensor in it, and the size of the buffer."""
@@ -41,7 +41,7 @@ _Binding = tuple[ComObject, int, int]
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A compiled and initialized operator, its needs (see `_binding_properties`), and its persistent memory."""
+    """A compiled and initialized operator, its needs (the result of `_binding_properties`), and persistent memory."""
 
     operator: ComObject
     needs: tuple[int, int, int]
@@ -56,7 +56,7 @@ class Direct3DDevice(OperatorFactory):
         adapter: The number of the adapter, in the order of DXGI.
 
     Raises:
-        CallFailed: No adapter has this number, or it makes no device.
+        CallFailed: No adapter has this number, or a device cannot be created on the adapter.
         OSError: A library cannot be loaded.
     """
 
@@ -83,15 +83,15 @@ class Direct3DDevice(OperatorFactory):
     def shader_model(self) -> str:
         """Return the adapter's highest shader model, up to 6.6."""
         model = ctypes.c_uint32(0x66)
-        self._d3d.call("CheckFeatureSupport", 13, 7, ctypes.addressof(model), 4)
+        self._d3d.call("CheckFeatureSupport", 13, 7, ctypes.addressof(model), 4)  # D3D12_FEATURE_SHADER_MODEL
         return f"{model.value >> 4}.{model.value & 15}"
 
     def run(self, key: bytes, operator: int, data: bytes, sizes: Sequence[int], offset: int) -> bytes:
         """Run an operator.
 
         Args:
-            key: Bytes that only equal operators share. Layers of a model often repeat an operator, so operators are
-                kept compiled.
+            key: Bytes that identify the operator. Compiled operators are cached by key, because the layers of a model
+                often repeat an operator.
             operator: The address of its DML_OPERATOR_DESC.
             data: The contents of all buffers before the run, the input's first.
             sizes: The sizes of the buffers in bytes, multiples of 4.
@@ -118,7 +118,7 @@ class Direct3DDevice(OperatorFactory):
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
-        kept = self._dispatch(compiled.operator, compiled.needs, bindings[:1], bindings[1:], compiled.persistent)
+        in_use = self._dispatch(compiled.operator, compiled.needs, bindings[:1], bindings[1:], compiled.persistent)
         readback = self._buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
         for buffer, _, size in bindings[1:]:
@@ -126,7 +126,7 @@ class Direct3DDevice(OperatorFactory):
             self._copy(readback, position, buffer, 0, size)
             position += size
         self._finish()
-        del kept
+        del in_use
         return ctypes.string_at(_map(readback), position)
 
     def _compile(self, operator: int) -> _Compiled:
@@ -138,9 +138,9 @@ class Direct3DDevice(OperatorFactory):
         initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
         persistent = self._buffer(needs[2], _DEFAULT, _UNORDERED_ACCESS) if needs[2] else None
         outputs = [(persistent, 0, needs[2])] if persistent else []
-        kept = self._dispatch(initializer, _binding_properties(initializer), [], outputs, None)
+        in_use = self._dispatch(initializer, _binding_properties(initializer), [], outputs, None)
         self._finish()
-        del kept
+        del in_use
         return _Compiled(compiled, needs, persistent)
 
     def _dispatch(
@@ -178,7 +178,7 @@ class Direct3DDevice(OperatorFactory):
         check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
-        """Create a buffer in a type of heap and an initial state."""
+        """Create a buffer of `size` bytes in a type of heap, in an initial state."""
         properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
         # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level.
@@ -194,12 +194,12 @@ class Direct3DDevice(OperatorFactory):
         call_method(self._list.address, 26, 1, barrier)  # ResourceBarrier
 
     def _finish(self) -> None:
-        """Execute the recorded commands, wait for their end, and begin a new list."""
+        """Execute the recorded commands, wait for their end, and begin a new command list."""
         self._list.call("CommandList::Close", 9)
         call_method(self._queue.address, 10, 1, struct.pack("=Q", self._list.address))  # ExecuteCommandLists
         self._fence_value += 1
         self._queue.call("CommandQueue::Signal", 14, self._fence.address, self._fence_value)
-        self._fence.call("Fence::SetEventOnCompletion", 9, self._fence_value, 0)  # without an event it waits
+        self._fence.call("Fence::SetEventOnCompletion", 9, self._fence_value, 0)  # Without an event, the call waits.
         self._check_not_removed("ExecuteCommandLists")
         self._allocator.call("CommandAllocator::Reset", 8)
         self._list.call("CommandList::Reset", 10, self._allocator.address, 0)

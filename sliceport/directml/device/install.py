@@ -36,7 +36,7 @@ def backend() -> HostBackend:
 
 
 def folder() -> Path:
-    """Return the folder of the installation; every recipe has its own."""
+    """Return the folder of the installation. Every recipe (see `HostBackend.hash_recipe`) has a folder of its own."""
     return user_cache() / f"{_PREFIX}-{backend().hash_recipe()}"
 
 
@@ -82,7 +82,7 @@ def install_validator(say: Progress = print) -> Path:
     """Install the library that validates operators unless it is installed, and return its folder.
 
     Raises:
-        DeviceError: This machine cannot have it, it cannot be downloaded, or the self-test failed.
+        DeviceError: This machine cannot load the library, the download failed, or the self-test failed.
     """
     if sys.platform == "win32":
         return install(say)
@@ -94,13 +94,13 @@ def install(say: Progress = print) -> Path:
     """Install DirectML unless it is installed, and return its folder.
 
     Raises:
-        DeviceError: Something is missing on this machine, a step failed, or the self-test did.
+        DeviceError: Something is missing on this machine, a step failed, or the self-test failed.
     """
     return _install("DirectML", folder(), missing(), lambda scratch: _build_host(scratch, say))
 
 
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
-    """Build a folder unless it exists. If several processes do so at once, one builds it and the others wait."""
+    """Build `target` unless it exists. If several processes do so at once, one builds it and the others wait."""
     if target.is_dir():
         return target
     if lacking is not None:
@@ -121,7 +121,7 @@ def _build_validator(scratch: Path, say: Progress) -> None:
     say("testing it")
     accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
     if validator.create_operator(scratch, accepted) or not validator.create_operator(scratch, refused):
-        raise DeviceError("what was installed gives wrong verdicts in the self-test, so it is removed.")
+        raise DeviceError("the installed library gives wrong verdicts in the self-test, so it is removed.")
 
 
 def _build_host(scratch: Path, say: Progress) -> None:
@@ -131,7 +131,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
     say("testing it")
     with Device(host.command(scratch)) as opened:
         if not passes_self_test(opened):
-            raise DeviceError("what was installed computes wrong values in the self-test, so it is removed.")
+            raise DeviceError("the installed DirectML computes wrong values in the self-test, so it is removed.")
 
 
 def uninstall() -> bool:

@@ -1,4 +1,4 @@
-"""DirectML's libraries: those for Windows, of an installed onnxruntime-directml or its wheel, and those for Linux."""
+"""DirectML's libraries: for Windows from an installed or downloaded onnxruntime-directml, for Linux from a wheel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Wheel:
         platform: The platform tag of the wheel.
         python: The version of Python that the wheel is for.
         folder: The folder in the wheel that holds the libraries.
-        libraries: The files of that folder that are taken.
+        libraries: Names of the files to take from that folder.
     """
 
     package: str
@@ -102,7 +102,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
         FOR_WINDOWS.install(home)
     else:
         spec, folder = installed
-        say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {spec}")
+        say(f"copying {LIBRARIES[0]} and {LIBRARIES[1]} from the installed {spec}")
         for name in LIBRARIES:
             if (folder / name).is_file():  # that of Windows ML has no providers in libraries of their own
                 shutil.copyfile(folder / name, home / name)
@@ -110,7 +110,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return the package and version of the libraries in a folder; without a note, the downloaded version."""
+    """Return the package and version of the libraries in a folder, or of those to be downloaded if it has no note."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 

@@ -1,4 +1,4 @@
-"""Debian's packages: found and downloaded by the machine's apt with a state of its own, and unpacked without dpkg."""
+"""Debian's packages: found and downloaded by the machine's apt with a separate state, and unpacked without dpkg."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PackageIndex:
         folder: An empty folder for apt's state.
         mirror: The URI of a Debian mirror.
         suite: The suite, such as `sid`.
-        absent: Packages that count as installed, so that nothing that only they need is downloaded.
+        absent: Packages to leave out. To apt they look installed, so that it downloads nothing that only they need.
 
     Raises:
         DeviceError: The index cannot be downloaded.
@@ -46,8 +46,8 @@ class PackageIndex:
         """Return the sizes of packages in bytes, by name.
 
         Args:
-            names: Packages that are taken with everything they depend on.
-            alone: Packages that are taken without.
+            names: Packages to download with their dependencies.
+            alone: Packages to download without their dependencies.
 
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
@@ -70,7 +70,7 @@ class PackageIndex:
 
 
 def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
-    """Write files of a package into a folder, if `is_needed` accepts their names, such as `usr/bin/wine`.
+    """Write the needed files of a package into a folder: those whose name, such as `usr/bin/wine`, `is_needed` accepts.
 
     Raises:
         DeviceError: The package cannot be read.

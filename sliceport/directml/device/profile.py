@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 _KERNEL = "_kernel_time"
-"""End of the names of a profile's events for nodes."""
+"""Suffix of the names of a profile's events for nodes."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
 UTF-8 and the payload. A request's header has `do`; an answer's header has the result, or `error` with `call`,
-`hresult` and `message`. The payload of a request begins with the image of an operator or with a model, of an answer
-with a profile if one was asked for. The bytes of tensors follow, in the order in which the header names them.
+`hresult` and `message`. The payload of a request begins with the image of an operator (`sliceport.directml.abi.Image`)
+or with a model. The payload of an answer begins with a profile if the request asked for one. The bytes of tensors
+follow, in the order in which the header names them.
 
-On Linux the payload of a request is not in the pipe but in memory that both share, because Wine copies slowly.
-Descriptors of data files come through a socket. On Windows the host program opens data files by their paths.
+On Linux the payload of a request is not in the pipe but in memory that both processes share, because Wine reads pipes
+slowly. Descriptors of data files come through a socket. On Windows the host program opens data files by their paths.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
     """Return the start of a frame, up to its payload.
 
     Raises:
-        DeviceError: The header or payload is larger than the host program takes.
+        DeviceError: The header or payload is larger than the host program accepts.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
     for size, limit in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
         if size > limit:
-            raise DeviceError(f"a request of {size} bytes is more than the host program takes ({limit}).")
+            raise DeviceError(f"a request of {size} bytes is more than the host program accepts ({limit}).")
     return PREFIX.pack(len(text), payload_size) + text

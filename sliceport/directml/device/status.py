@@ -53,7 +53,7 @@ def status_text(report: dict[str, Any]) -> str:
         missing = report["missing"]
         hint = "run: sliceport directml install" if missing is None else f"it cannot be installed here: {missing}"
         return "\n".join([f"DirectML is not installed; {hint}", *others])
-    # The keys "no …" are of the ways to run programs that failed; see `describe_isolation`.
+    # The keys "no …" name the ways to run programs that failed; see `describe_isolation`.
     names = ("backend", "folder", "way", *(name for name in report if name.startswith("no ")), "packages")
     names += ("adapter", "shader_model", "feature_level", "onnxruntime", "self_test")
     labels = {"self_test": "self-test"}

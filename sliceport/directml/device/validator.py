@@ -1,9 +1,9 @@
 """IDMLDevice::CreateOperator of DirectML's own library, in this process: no GPU, no Wine, no display.
 
-On Windows DirectML.dll creates the operators. On Linux the wheel of torch-directml has `libdirectml.so`, and empty
-stand-ins of the two libraries that it links to. COM objects written with ctypes take the place of a DXCore factory, an
-adapter and an ID3D12Device. They are enough to create operators, which validates their descriptors, and not to compile
-them.
+On Windows DirectML.dll creates the operators. On Linux `libdirectml.so` does, from the wheel of torch-directml. The
+wheel also has empty stand-ins of the two libraries that `libdirectml.so` links to. COM objects written with ctypes
+replace a DXCore factory, an adapter and an ID3D12Device. They are enough to create operators, which validates the
+descriptors, but not to compile them.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _OBJECT_IDS = frozenset(
 _FEATURES: dict[int, dict[int, int]] = {
     0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, ResourceBindingTier 3, TypedUAVLoadAdditionalFormats
     1: {},  # ARCHITECTURE
-    2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, behind a count and a pointer that the caller sets
+    2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, after a count and a pointer that the caller sets
     7: {0: 0x66},  # SHADER_MODEL 6.6
     8: {0: 1, 1: 32, 2: 32, 3: 1024, 5: 1},  # OPTIONS1: WaveOps, Int64ShaderOps
     23: {2: 1},  # OPTIONS4: Native16BitShaderOpsSupported
 }
 """Answers of ID3D12Device::CheckFeatureSupport, by D3D12_FEATURE: the 32-bit words of each struct that are not 0."""
 _PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
-"""Sizes in bytes of adapter properties by DXCoreAdapterProperty; the others have 8."""
+"""Sizes in bytes of adapter properties by DXCoreAdapterProperty; all other properties have 8 bytes."""
 _MASK = 0xFFFFFFFF
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
-"""A COM method. Arguments that the real method lacks hold what the registers held."""
+"""A COM method. If the real method has fewer arguments, the last ones here are whatever the registers hold."""
 _Method = Callable[[int, int, int, int], int]
 
 
@@ -79,11 +79,11 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return _call(_create_operator, library_folder, operator)
+    return _call_in_child(_create_operator, library_folder, operator)
 
 
 def title(library_folder: Path) -> str:
-    """Return the name of the library with its highest feature level. The library states no version.
+    """Return the name of the library and its highest feature level. The library does not report a version.
 
     Args:
         library_folder: The folder of the library and its stand-ins.
@@ -91,10 +91,10 @@ def title(library_folder: Path) -> str:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
     """
-    return f"DirectML at feature level {FeatureLevel(_call(_feature_level, library_folder))}"
+    return f"DirectML at feature level {FeatureLevel(_call_in_child(_feature_level, library_folder))}"
 
 
-def _call(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
+def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
     """Call a function in a child process, because the library may crash.
 
     Raises:
@@ -132,12 +132,13 @@ class Validator(OperatorFactory):
 
     Raises:
         OSError: The library cannot be loaded.
-        CallFailed: The library creates no device.
+        CallFailed: The library does not create a device.
     """
 
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
+        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         arguments = (device.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
@@ -146,8 +147,8 @@ class Validator(OperatorFactory):
     def _load(self, library_folder: Path) -> ctypes.CDLL:
         """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
 
-        The stand-ins have no DT_SONAME and are not where glibc searches, so each bears its bare name for the moment
-        in which the library is loaded.
+        The stand-ins have no DT_SONAME, and their folder is not one that glibc searches. So each stand-in gets its bare
+        name as its path while the library is being loaded.
         """
         original_names: list[tuple[_LinkMap, int]] = []
         try:
@@ -168,9 +169,10 @@ class Validator(OperatorFactory):
     def _adapter_factory(self) -> Any:
         """Return a replacement of DXCoreCreateAdapterFactory."""
         properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
+        # IsValid, IsAttributeSupported and IsPropertySupported return true.
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
-        factory = _ComObject(16, {4: lambda *args: _store(args[3], adapter)})  # GetAdapterByLuid
-        function = _METHOD(lambda *args: _store(args[1], factory))
+        factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
+        function = _METHOD(lambda *args: _return_object(args[1], factory))
         self._referenced += [adapter, factory, function]
         return function
 
@@ -205,7 +207,7 @@ class _ComObject:
         return 0 if is_supported else _E_NOINTERFACE
 
 
-def _store(out: int, result: _ComObject) -> int:
+def _return_object(out: int, result: _ComObject) -> int:
     """Return an object to C code through a pointer, with S_OK as the HRESULT."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0
@@ -216,12 +218,12 @@ def _return_1(*_: int) -> int:
 
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
-    """Answer ID3D12Device::CheckFeatureSupport for a device that has the features of `_FEATURES`."""
+    """Answer ID3D12Device::CheckFeatureSupport for a device that has the features in `_FEATURES`."""
     words_by_index = _FEATURES.get(feature & _MASK)
     if words_by_index is None:
         return _E_INVALIDARG
     words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
-    if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields of the caller
+    if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields that the caller has set
         ctypes.memset(data, 0, size & _MASK)
     for i in words_by_index.keys() & range(len(words)):
         words[i] = words_by_index[i]
@@ -242,7 +244,7 @@ def _redirect(function: Any, replacement: Any) -> None:
     """Make a function of a library jump to another one.
 
     Raises:
-        OSError: The system lets no process write to memory that holds code.
+        OSError: The system does not allow writing to memory that holds code.
     """
     if sys.platform == "win32":
         raise NotImplementedError

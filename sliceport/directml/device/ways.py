@@ -38,7 +38,7 @@ WAYS: dict[str, Callable[[Path], list[str] | None]] = {
     "user namespaces": _user_namespaces,
     "bubblewrap": _bubblewrap,
     "namespaces as root": _chroot,
-    "proot": _proot,  # traces every system call, which takes time, but needs no right that a container lacks
+    "proot": _proot,  # is slow because it traces every system call, but works even in a container without privileges
 }
 """The ways, best first. Each maps a root folder to a command to which the program and its arguments are appended, or to
 None if this machine lacks the way. All processes of a program end with its first process."""
@@ -46,7 +46,7 @@ None if this machine lacks the way. All processes of a program end with its firs
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the first way that works here, or None, and why those tried before it failed, by name."""
+    """Return the name of the first way that works here, or None, and the reason why each way tried before it failed."""
     reasons = {}
     for name, way in WAYS.items():
         command = way(root)
@@ -65,7 +65,7 @@ def enter(root: Path, *words: str) -> list[str]:
     """Return the command that runs a program with `root` as its root folder. Any number can run at the same time.
 
     Raises:
-        DeviceError: Every way is refused.
+        DeviceError: No way works on this machine.
     """
     chosen, refused = choose(root)
     if chosen is None:

@@ -1,4 +1,4 @@
-"""DirectML on Windows: a process of Python calls the libraries, on the adapter that SLICEPORT_ADAPTER numbers."""
+"""DirectML on Windows: a Python process calls the libraries, on the adapter that SLICEPORT_ADAPTER selects."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python -m sliceport.directml.device.windows_host FOLDER
 
-It answers the requests of `host/host.cpp` in the same frames. A process of its own keeps errors of drivers, which end
-it, from the caller's process. FOLDER has DirectML.dll; the provider is of the installed onnxruntime.
+It answers the same requests as `host/host.cpp`, in the same frames. It runs in a process of its own, because an error
+in a driver may end the process. FOLDER has DirectML.dll; the provider is that of the installed onnxruntime.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class Host:
-    """The device and the answers to requests, one method each.
+    """The device, with one method for each kind of request.
 
     Args:
         folder: The folder of DirectML.dll.
@@ -57,11 +57,11 @@ class Host:
         return Direct3DDevice(self._folder, self._adapter)
 
     def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
-        """Return the header and the payload of the answer; a failed call is an answer, too."""
+        """Return the header and the payload of the answer. For a failed call, the header describes the error."""
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
-            # A failed run leaves its commands recorded, and maybe a lost device, so the next run creates another one.
+            # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
             if error.call != "CreateOperator":
                 self.__dict__.pop("_device", None)
             return _describe_failure(error.call, error.hresult, error.message), b""
@@ -103,7 +103,7 @@ class Host:
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
-            if _PROVIDER not in session.get_providers():  # it takes the CPU without an error
+            if _PROVIDER not in session.get_providers():  # onnxruntime falls back to the CPU without an error
                 raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
             call = "Run"
             feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
@@ -113,10 +113,12 @@ class Host:
             raise CallFailed(call, _E_FAIL, str(error)) from None
         profile = _end_profile(session) if request["trace"] else b""
         outputs = [
-            {"shape": list(each.shape()), "element": each.element_type(), "size": each.tensor_size_in_bytes()}
-            for each in results
+            {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
+            for result in results
         ]
-        data = [ctypes.string_at(each.data_ptr(), size) for each in results if (size := each.tensor_size_in_bytes())]
+        data = [
+            ctypes.string_at(result.data_ptr(), size) for result in results if (size := result.tensor_size_in_bytes())
+        ]
         return {"profile_size": len(profile), "outputs": outputs}, b"".join([profile, *data])
 
 
@@ -142,9 +144,9 @@ def _import_onnxruntime() -> Any:
 
 
 def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
-    """Return the options of a session, with the same settings as those of `host/host.cpp`."""
+    """Return the options of a session, with the same settings as in `host/host.cpp`."""
     options = ort.SessionOptions()
-    options.enable_mem_pattern = False
+    options.enable_mem_pattern = False  # The DirectML provider does not support memory patterns.
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     for name, value in request["config"].items():
@@ -158,15 +160,15 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
 def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[dict[str, Any], list[Any]]:
     """Return the inputs by name, and the arrays whose memory onnxruntime reads."""
     feeds, buffers, end = {}, [], 0
-    for each in inputs:
-        width = dtype_of(each["element"]).itemsize
-        # Elements of less than a byte are packed in `data`, but onnxruntime wants an array of the tensor's shape.
-        memory = np.zeros(int(np.prod(each["shape"], dtype=np.int64)) * width, np.uint8)
-        memory[: each["size"]] = np.frombuffer(data, np.uint8, each["size"], end)
-        end += each["size"]
-        array = memory.view(f"V{width}").reshape(each["shape"])
+    for description in inputs:
+        width = dtype_of(description["element"]).itemsize
+        # Elements of less than a byte are packed in `data`, but onnxruntime expects an array of the tensor's shape.
+        memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
+        memory[: description["size"]] = np.frombuffer(data, np.uint8, description["size"], end)
+        end += description["size"]
+        array = memory.view(f"V{width}").reshape(description["shape"])
         buffers.append(array)
-        feeds[each["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, each["element"])
+        feeds[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return feeds, buffers
 
 
@@ -187,7 +189,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
     while len(prefix := requests.read(protocol.PREFIX.size)) == protocol.PREFIX.size:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
-            sys.exit(3)  # not a frame of the client
+            sys.exit(3)  # The client sends no such frame.
         request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))

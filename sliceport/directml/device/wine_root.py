@@ -1,8 +1,8 @@
-"""DirectML on Linux: Wine, libvkd3d and lavapipe (Vulkan on the CPU), in a root folder that an ordinary user makes.
+"""DirectML on Linux: Wine, libvkd3d and lavapipe (Vulkan on the CPU), in a root folder that any user can create.
 
-The packages come from Debian sid, because libvkd3d has DXIL, and with it shader model 6, only there. They are unpacked
-without dpkg, so no maintainer script runs, and only the files that DirectML needs are kept. sid changes daily: the
-self-test at the end of an installation decides whether it works.
+The packages come from Debian sid, because only there does libvkd3d support DXIL, and with it shader model 6. They are
+unpacked without dpkg, so no maintainer script runs, and only the files that DirectML needs are kept. sid changes daily,
+so a self-test at the end decides whether an installation works.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.directml.device.programs import run, source
 
 _RECIPE = 1
-"""Version of the recipe, to increase with a change of an installation that the constants below do not show."""
+"""Version of the recipe. Increase it when installations change in a way that the constants below do not show."""
 _SUITE = "sid"
 _PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
 _PACKAGES_ALONE = ("wine64", "libwine", "wine-common", "libz-mingw-w64", "libfontconfig1", "busybox-static")
@@ -42,11 +42,11 @@ _LIBRARIES = ("-luuid", "-ldxguid", "-ldxgi")
 _COMMANDS = ("sh", "cp", "echo", "mkdir", "sleep", "true")
 _HOME = "/opt/sliceport"
 _WINEBOOT_TIMEOUT = 180.0
-"""Seconds; 6 are usual."""
+"""Time limit in seconds; wineboot usually takes 6."""
 _BUILTIN_MARK = slice(64, 96), b"Wine builtin DLL".ljust(32, b"\0")
 """Position and value of the mark in a DLL's DOS stub without which Wine's user32 does not load zlib1.dll."""
 _RENDERER = '\n[Software\\\\Wine\\\\Direct3D] 1700000000\n"renderer"="vulkan"\n'
-"""Registry entry that keeps Wine from loading OpenGL, which is not there."""
+"""Registry entry that keeps Wine from loading OpenGL, which is not installed."""
 
 
 class WineRoot(HostBackend):
@@ -61,7 +61,7 @@ class WineRoot(HostBackend):
             return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
         for tool in ("apt-get", "dpkg-deb", "unshare"):
             if shutil.which(tool) is None:
-                return f"the program {tool} is not installed, and only Debian and its like can have it"
+                return f"the program {tool} is not installed; DirectML needs Debian or a distribution based on it"
         if find_mirror() is None:
             return "no Debian mirror is named in this machine's apt sources"
         return None
@@ -113,7 +113,7 @@ class WineRoot(HostBackend):
         say(f"downloading {len(sizes)} packages of Debian {_SUITE}, {sum(sizes.values()) / 1e6:.0f} MB")
         files = index.download(sizes)
         say("unpacking what DirectML needs of them (about 320 MB in the end)")
-        # files.txt lists the files that a run or the making of a prefix was seen to read, and their libraries.
+        # files.txt lists the files that were read when DirectML ran or a Wine prefix was created, and their libraries.
         needed = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
         for name in for_root:
             unpack(files[name], root, needed.match)
@@ -129,7 +129,7 @@ def _inside(root: Path, *words: str) -> list[str]:
 
 
 def _write_system_files(root: Path) -> None:
-    """Make what Debian's maintainer scripts would, and mark zlib1.dll as a part of Wine."""
+    """Create what Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
@@ -162,16 +162,17 @@ def _make_prefix(root: Path, prefix: Path) -> None:
     """Create the Wine prefix, in which Wine's own files are links to those in the root folder.
 
     Raises:
-        DeviceError: Wine creates no prefix.
+        DeviceError: Wine does not create a prefix.
     """
-    # wineboot fails where a DLL is missing, and goes on. wineserver writes the registry when it ends.
+    # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
+    # when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
     run(_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():
         raise DeviceError("wineboot left no Wine prefix.")
     with (prefix / "user.reg").open("a", encoding="utf-8") as registry:
         registry.write(_RENDERER)
-    # Copies become links, to save disk space; absolute ones, because the programs see the root folder as /.
+    # To save disk space, copies become links. The links are absolute, because the programs see the root folder as /.
     originals = {path.name: path for folder in (_DLLS, "usr/share/wine/nls") for path in (root / folder).iterdir()}
     for path in [path for path in prefix.rglob("*") if path.is_file() and not path.is_symlink()]:
         original = originals.get(path.name)

@@ -61,7 +61,7 @@ def test_json_has_every_format_engine_and_package(capsys: pytest.CaptureFixture[
     assert "CPUExecutionProvider" in by_name["onnxruntime"]["detail"]
     assert by_name["openvino"]["detail"] == metadata.version("openvino")
     assert by_name["DirectML"]["detail"] == "DirectML 1.15.4, Wine, llvmpipe"
-    assert by_name["operators in C++"]["detail"].split(", as ")[0] in ("used", "those in Python are used")
+    assert by_name["operators in C++"]["detail"].split(", because ")[0] in ("used", "those in Python are used")
 
 
 def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(

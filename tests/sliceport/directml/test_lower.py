@@ -129,7 +129,7 @@ class TestFewestDimensions:
         code, message = refusal(Region.of((3,) * (rank + 1), (range(2),) * (rank + 1)), level=level)
         assert code == "rank_limit"
         assert message == (
-            f"Slice 'n': not lowered: {rank + 1} dimensions remain after coalescing, but DML_OPERATOR_SLICE1 takes "
+            f"Slice 'n': not lowered: {rank + 1} dimensions remain after coalescing, but DML_OPERATOR_SLICE1 supports "
             f"at most {rank} at feature level {level}."
         )
 
@@ -317,7 +317,7 @@ class TestLimits:
             (
                 Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)),
                 {},
-                "elements is more than DML_OPERATOR_SLICE1 takes (2147483647)",
+                "elements is more than DML_OPERATOR_SLICE1 supports (2147483647)",
             ),
         ],
         ids=["elements", "buffer", "pairs count as two", "step"],

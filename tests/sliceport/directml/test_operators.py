@@ -87,7 +87,7 @@ class TestRules:
     @pytest.mark.parametrize(
         ("operator", "message"),
         [
-            (replace(GOOD_SLICE1, dimension_count=3), "DimensionCount must be the tensors' 2, got 3"),
+            (replace(GOOD_SLICE1, dimension_count=3), "DimensionCount must be the rank of the tensors, 2, got 3"),
             (replace(GOOD_SLICE1, input_window_offsets=(0,)), "InputWindowOffsets must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_sizes=(3, 5, 1)), "InputWindowSizes must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_strides=()), "InputWindowStrides must have DimensionCount=2 values"),
@@ -111,7 +111,7 @@ class TestRules:
                 "got INT32 and 2 for FLOAT32 and 2",
             ),
             (replace(GOOD_SLICE1, input_window_strides=(-(2**31) - 1, 1)), "must be a non-zero 32-bit integer"),
-            (replace(GOOD_SLICE, dimension_count=3), "DimensionCount must be the tensors' 2, got 3"),
+            (replace(GOOD_SLICE, dimension_count=3), "DimensionCount must be the rank of the tensors, 2, got 3"),
             (replace(GOOD_SLICE, offsets=(0,)), "Offsets must have DimensionCount=2 values"),
             (replace(GOOD_SLICE, sizes=(2, 3, 1)), "Sizes must have DimensionCount=2 values"),
             (replace(GOOD_SLICE, strides=()), "Strides must have DimensionCount=2 values"),
@@ -127,11 +127,11 @@ class TestRules:
             (replace(GOOD_SPLIT, output_count=0, output_tensors=()), "got 0 and 0"),
             (replace(GOOD_SPLIT, axis=2), "Axis must be between 0 and 1, got 2"),
             (replace(GOOD_SPLIT, axis=-1), "Axis must be between 0 and 1, got -1"),
-            (replace(GOOD_SPLIT, axis=0), r"the outputs' sizes on axis 0 must sum to InputTensor's 4, got 8"),
-            (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 3))), "on axis 1 must sum to InputTensor's 6, got 5"),
+            (replace(GOOD_SPLIT, axis=0), r"the outputs' sizes on axis 0 must sum to the input's size 4, got 8"),
+            (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 3))), "on axis 1 must sum to the input's size 6, got 5"),
             (
                 replace(GOOD_SPLIT, output_tensors=(t(3, 2), t(4, 4))),
-                r"on dimension 0 must be InputTensor's 4, got \[3,",
+                r"on dimension 0 must equal the input's size 4, got \[3,",
             ),
             (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 4, 1))), r"OutputTensors\[1\] must have InputTensor's"),
             (replace(GOOD_IDENTITY, output_tensor=t(6, 4)), r"OutputTensor.Sizes must equal .* \[6, 4\] and \[4, 6\]"),
@@ -190,9 +190,9 @@ class TestFeatureLevels:
         ("operator", "level", "message"),
         [
             (GOOD_SLICE1, FeatureLevel.V2_0, "the operator does not exist at feature level 2.0"),
-            (GOOD_SLICE1, FeatureLevel.V2_1, "feature level 2.1 takes 4 to 5 dimensions, got 2"),
-            (copy_of(DataType.INT64), FeatureLevel.V4_0, "feature level 4.0 does not take INT64"),
-            (copy_of(DataType.INT4), FeatureLevel.V6_4, "does not take INT4"),
+            (GOOD_SLICE1, FeatureLevel.V2_1, "feature level 2.1 supports 4 to 5 dimensions, got 2"),
+            (copy_of(DataType.INT64), FeatureLevel.V4_0, "feature level 4.0 does not support INT64"),
+            (copy_of(DataType.INT4), FeatureLevel.V6_4, "does not support INT4"),
         ],
     )
     def test_operators_beyond_the_level_are_refused(

@@ -91,7 +91,7 @@ class TestLayouts:
 
     @pytest.mark.parametrize("layout", ["", "NN", "NXHW", "0,2,1,1", "1,2", "nchw", "0;1"])
     def test_unknown_layouts_are_named(self, layout: str) -> None:
-        with pytest.raises(UsageError, match="layout .* is not known; write each letter"):
+        with pytest.raises(UsageError, match="layout .* is not known; write letters"):
             axis_order(layout)
 
 

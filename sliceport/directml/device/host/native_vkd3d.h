@@ -1,7 +1,7 @@
-// An ID3D12Device of Linux's own libvkd3d, which has shader model 6 where the one inside Wine has 5.1.
+// An ID3D12Device of Linux's own libvkd3d. It supports shader model 6, while the libvkd3d inside Wine supports only 5.1.
 //
 // libvkd3d's COM objects have the calling convention of Windows, so a Windows program inside Wine can call them. The
-// functions of the library itself, and those that it calls back, have Linux's.
+// functions of the library itself, and those that it calls back, have the calling convention of Linux.
 #pragma once
 #include <windows.h>
 
@@ -39,7 +39,7 @@ static void *imported_by_wine(const char *name) {
 
 template <class Function> static Function unix_function(const char *name) { return reinterpret_cast<Function>(imported_by_wine(name)); }
 
-// vkd3d's threads are Wine's, since its own could not call into Wine, and so are its events.
+// vkd3d uses Wine's threads and events, because threads of its own could not call into Wine.
 struct NativeThread {
     void *(UNIX *run)(void *);
     void *data;
@@ -62,8 +62,8 @@ static UNIX HRESULT join_thread(void *thread) {
 
 static UNIX HRESULT signal_event(HANDLE event) { return SetEvent(event) ? S_OK : E_FAIL; }
 
-// Make the ID3D12Device, and set `adapter` to the name of its Vulkan device, because Wine invents that of the DXGI adapter.
-// `luid` is that of Wine's DXGI adapter, by which DirectML looks the adapter up.
+// Create the ID3D12Device, and set `adapter` to the name of its Vulkan device, because Wine invents a name for its DXGI
+// adapter. `luid` identifies Wine's DXGI adapter; DirectML looks the adapter up by this number.
 static HRESULT create_native_device(void **device, LUID luid, std::string &adapter) {
     struct InstanceInfo {  // vkd3d_instance_create_info
         uint32_t type;
@@ -102,7 +102,8 @@ static HRESULT create_native_device(void **device, LUID luid, std::string &adapt
     get_properties(physical_device_of(*device), properties);
     adapter = properties + 20;
     adapter += properties[16] == 4 ? ", software on the CPU" : ", by Wine and Vulkan";  // VK_PHYSICAL_DEVICE_TYPE_CPU
-    // `answer_meta_commands` writes into the table of functions, which Wine does not know of.
+    // `answer_meta_commands` replaces a function in the table of functions, so the table is made writable. mprotect does
+    // it, because Wine does not know of this memory.
     const uintptr_t table = *static_cast<uintptr_t *>(*device), page = table & ~uintptr_t(4095);
     protect(reinterpret_cast<void *>(page), table + 4096 - page, 3);  // PROT_READ | PROT_WRITE
     return hr;

@@ -57,7 +57,7 @@ def test_one_sentence_names_what_a_machine_lacks(
     assert install.missing() == "no Debian mirror is named in this machine's apt sources"
     for name in reversed(TOOLS):
         (empty / name).unlink()
-        lacking = f"the program {name} is not installed, and only Debian and its like can have it"
+        lacking = f"the program {name} is not installed; DirectML needs Debian or a distribution based on it"
         assert install.missing() == lacking
     assert main(["directml", "install"]) == 2
     assert capsys.readouterr().err == NO_VALIDATOR + f"sliceport: DirectML cannot be installed here: {lacking}.\n"

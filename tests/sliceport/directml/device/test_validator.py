@@ -75,7 +75,7 @@ def test_crash_of_the_library_ends_a_child_alone(validator_folder: Path) -> None
     # ctypes makes an exception of an access violation on Windows.
     end = "access violation" if sys.platform == "win32" else r"the process of DirectML's library was ended by SIGSEGV\."
     with pytest.raises(DeviceError, match=end):
-        validator._call(end_by_a_wild_pointer, validator_folder)
+        validator._call_in_child(end_by_a_wild_pointer, validator_folder)
     assert validator.title(validator_folder) == TITLE
 
 
@@ -92,7 +92,7 @@ def test_system_that_refuses_mprotect_is_one_sentence(validator_folder: Path, mo
     original = supervisor.call
     monkeypatch.setattr(supervisor, "call", lambda *words: original(*words, forks=True))  # a child for this call alone
     with pytest.raises((DeviceError, NotImplementedError)) as caught:
-        validator._call(load_where_code_is_read_only, validator_folder)
+        validator._call_in_child(load_where_code_is_read_only, validator_folder)
     if caught.type is NotImplementedError:
         pytest.skip("this kernel is older than PR_SET_MDWE")
     assert str(caught.value) == (
