@@ -22,7 +22,7 @@ def open_engine() -> Run:
     """Load the engine."""
     import onnx
 
-    from onnx_ops.verify.run_model import open_provider
+    from onnx_ops.verify.directml_provider import open_provider
 
     device = open_provider()
 
