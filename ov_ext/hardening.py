@@ -153,7 +153,7 @@ def _build_whole_slice(data: ov.Output) -> ov.Node:
 def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Rewrite as a StridedSlice with one explicit entry for each axis and each new axis.
 
-    A Slice in front of it handles the entries that StridedSlice itself computes wrongly: backward walks through axes
+    A Slice before it handles the entries that StridedSlice itself computes wrongly: backward walks through axes
     that may be empty, and axes that are shrunk by an index known at run time only. A Gather is not used, because it
     divides by the size of the axis, which may be 0.
 

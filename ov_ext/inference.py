@@ -54,7 +54,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
     end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
-    at the ends of the bounds, at the indices -1 and 0, and at those sizes.
+    at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end of the axis.
 
     Args:
         axis: Bounds of the axis's size.

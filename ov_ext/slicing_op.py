@@ -79,7 +79,7 @@ class SlicingOp(ov.Op):
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
 
     def __init__(self) -> None:
-        super().__init__(self)  # ov.Op takes the Python object a second time.
+        super().__init__(self)  # ov.Op requires the Python object also as an argument.
         # OpenVINO clones the operator for each inference of a dynamic model and never frees an operator in Python. So
         # clones share one cache, and any further attribute would leak memory.
         self._cache = _Cache()

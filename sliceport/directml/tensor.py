@@ -270,8 +270,8 @@ class BufferTensor:
             )
         if not self.is_addressable:
             raise InvalidDescriptor(
-                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, more than {UINT32_MAX} elements "
-                f"of {self.data_type.name} take"
+                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, more than the size of "
+                f"{UINT32_MAX} elements of {self.data_type.name}"
             )
         alignment = self.guaranteed_base_offset_alignment
         if alignment and (alignment & (alignment - 1) or alignment < MINIMUM_ALIGNMENT):

@@ -47,7 +47,7 @@ struct SlicedSize {
 ///
 /// For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
 /// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
-/// at the ends of the bounds, at the indices -1 and 0, and at those sizes.
+/// at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end of the axis.
 ///
 /// \param start  Bounds of the first index. If absent, the first element in the direction of `step` is the start.
 /// \param stop   Bounds of the exclusive end. If absent, the slice includes the last element in that direction.

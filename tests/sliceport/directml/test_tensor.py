@@ -168,7 +168,7 @@ class TestChecks:
             (BufferTensor(DataType.UINT8, (3, 2), (2**31, 1), 2**33), "elements are more than DirectML addresses"),
             (
                 BufferTensor(DataType.UINT8, (4,), None, 2**32),
-                "TotalTensorSizeInBytes is 4294967296, more than 4294967295",
+                "TotalTensorSizeInBytes is 4294967296, more than the size of 4294967295",
             ),
             (BufferTensor(F32, (2, 3), None, 20), "TotalTensorSizeInBytes is 20, but the sizes and strides reach 24"),
             (BufferTensor(F32, (2, 3), (5, 1), 28), "TotalTensorSizeInBytes is 28, but .* reach 32"),
