@@ -26,9 +26,10 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice; a label of size 1 in one tensor alone; and open sizes that can
-    be 0 at run time where onnxruntime's Reshape would have to infer another size, or its MatMul would have to broadcast
-    1 to 0.
+    Reported and not fixed: a tensor with a label twice; a label known to have size 1 in one tensor alone, if it is
+    summed or a summed size may be 0; and sizes that may be 0 where onnxruntime's Reshape would have to infer another
+    size, or its MatMul would have to broadcast 1 to 0. Its CPU provider fuses a Transpose and a MatMul, and ends the
+    process if the axis that moves behind the batch is empty.
     """
 
     op_types = ("Einsum",)
@@ -73,19 +74,21 @@ class EinsumForDirectMLPass(NodePass):
         batch = [label for label in shared if label in output_labels]
         left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
         # Axes are joined only if a MatMul would have too many, because a Reshape needs to know their sizes.
-        # An open size comes last, because onnxruntime's MatMul does not broadcast 1 to 0.
-        row_groups = sorted(left_only, key=lambda label: sizes[label] is None) or [""]
+        # A size that may be 0 comes last, because onnxruntime's MatMul does not broadcast 1 to 0.
+        row_groups = sorted(left_only, key=lambda label: not sizes[label]) or [""]
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
         # onnxruntime broadcasts a label of size 1 in an Einsum. A MatMul does so for batch axes alone.
         unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
-        if not unequal.isdisjoint(summed) or (unequal and batch_groups != batch):
+        # If no product is summed, onnxruntime's MatMul takes the batch of the left tensor for that of both.
+        may_sum_nothing = not all(sizes[label] for label in summed)
+        if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
         # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
-        if any(None in [sizes[label] for label in group] for group in row_groups[: len(padding)]):
-            raise Skip("two sizes of rows are not known")
+        if not all(sizes[label] for group in row_groups[: len(padding)] for label in group):
+            raise Skip("two sizes of rows may be 0")
         operands = [
             _arrange(nodes, first, left, [*batch_groups, *row_groups, summed], sizes, opset),
             _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),

@@ -75,6 +75,25 @@ def test_einsum_that_broadcasts_a_summed_label_is_named(sizes: tuple[str, str]) 
     assert change.replacement is None
 
 
+def test_einsum_that_may_sum_nothing_of_a_broadcast_batch_is_named() -> None:
+    """onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element instead of 4."""
+    graph = '(float[1,2,n] x, float[4,n,2] z) => (float y) { y = Einsum<equation = "bca,bac->b">(x, z) }'
+    (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
+    assert change.replacement is None
+
+
+@pytest.mark.parametrize("sizes", [(2, 0, 3), (2, 3, 0), (0, 2, 3)])
+def test_einsum_of_an_empty_row_axis_computes_the_same(sizes: tuple[int, ...]) -> None:
+    """onnxruntime's MatMul does not broadcast the 1 of the right tensor to a size of 0."""
+    graph = '{ y = Einsum<equation = "bcfde,c->bcf">(x, z) }'
+    declared = f"float{[*sizes, 2, 2]} x, float[{sizes[1]}] z"
+    model = from_proto(parse(f"({declared}) => (float y) {graph}", 18))
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement == "MatMul"
+    data = {"x": np.ones((*sizes, 2, 2), np.float32), "z": np.ones(sizes[1], np.float32)}
+    assert compute(ir.serde.serialize_model(model), **data)[0].shape == sizes
+
+
 def test_einsum_with_an_ellipsis_stays() -> None:
     graph = '(float[2,3] x, float[3] z) => (float y) { y = Einsum<equation = "...a,a->...">(x, z) }'
     assert harden_for_directml(from_proto(parse(graph, 18))).changes == ()
