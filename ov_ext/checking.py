@@ -9,10 +9,10 @@ from contextlib import suppress
 import openvino as ov
 
 from ov_ext.defects import BuiltInNode, find_defects
-from ov_ext.files import read_model
+from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
-from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
+from ov_ext.read import SPLITS, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
@@ -36,10 +36,9 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is not a path, or `input_shapes` do not fit it.
+        UsageError: `model` is of another type, or `input_shapes` do not fit it.
     """
-    opened = model.clone() if isinstance(model, ov.Model) else read_model(model)
-    bind_shapes(opened, input_shapes)
+    opened = read_with_shapes(model, input_shapes)
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)

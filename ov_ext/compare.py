@@ -13,7 +13,7 @@ from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import read_slicing_nodes, slicing_nodes
-from sliceport.arguments import is_path, read_input_shapes, read_seed
+from sliceport.arguments import is_path
 from sliceport.defects.engines import OPENVINO
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -62,9 +62,8 @@ def compare(
         UsageError: `model` is not a model, an executor is unknown, or another option is not valid or does not fit.
         ModelError: The model cannot be read.
     """
-    shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
     engines = choose_engines(executors, formats()["openvino"])
-    prepared = read_with_shapes(model, shapes)
+    prepared = read_with_shapes(model, input_shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options.of(feature_level=feature_level))
     comparisons: list[Comparison] = []
     for lowered, (_, node_in_model) in zip(program.nodes, slicing_nodes(prepared), strict=True):
@@ -77,7 +76,7 @@ def compare(
             comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), node_engines, seed)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
-        input_shapes=shapes,
+        input_shapes=input_shapes or {},
         feature_level=program.feature_level,
         seed=seed,
         executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),

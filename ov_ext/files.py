@@ -16,7 +16,7 @@ from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
-from sliceport.arguments import check_path, is_path, read_input_shapes
+from sliceport.arguments import check_path, is_path
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import write_files
 
@@ -83,14 +83,13 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
         UsageError: `model` is of another type; see also `bind_shapes`.
         ModelError: See `read_model`.
     """
-    checked_shapes = read_input_shapes(shapes)
     if isinstance(model, ov.Model):
         copy = model.clone()
     elif is_path(model):
         copy = read_model(model)
     else:
         raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
-    bind_shapes(copy, checked_shapes)
+    bind_shapes(copy, shapes or {})
     return copy
 
 

@@ -11,7 +11,6 @@ import openvino as ov
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
-from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
@@ -44,10 +43,10 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
     """Reshape a model to the shapes of its inputs.
 
     Raises:
-        UsageError: A shape is invalid (see `read_input_shapes`), no input has its name, or it does not fit the model.
+        UsageError: No input has the name of a shape, or the model cannot have the shape.
     """
     shapes = {}
-    for name, shape in read_input_shapes(input_shapes).items():
+    for name, shape in input_shapes.items():
         matching = [
             value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())
         ]

@@ -69,7 +69,7 @@ def assert_refused(calls: Iterable[tuple[Call, Path]], message: str, **options: 
 
 LOWER: list[Call] = [sliceport.lower]
 RUN: list[Call] = [sliceport.compare, onnx_compare, rewrite, harden, verify, run_model]
-OPENVINO: list[Call] = [sliceport.lower, sliceport.compare, openvino_compare]
+OPENVINO: list[Call] = [sliceport.lower, sliceport.compare]
 SIZES = [
     np.array([4, 6]),
     (np.int64(4), np.uint8(6)),
@@ -101,10 +101,9 @@ class TestSizesOfOtherLibraries:
 
     def test_openvino_takes_the_sizes(self, sizes: Any, openvino_file: Path) -> None:
         assert sliceport.lower(openvino_file, input_shapes={"x": sizes}).summary["lowered"] == 1
-        for compare in (sliceport.compare, openvino_compare):
-            report = compare(openvino_file, input_shapes={"x": sizes}, executors=["dml-emulator"])
-            assert [one.status for one in report.comparisons] == ["equal"]
-            assert "x:4,6" in report.command
+        report = sliceport.compare(openvino_file, input_shapes={"x": sizes}, executors=["dml-emulator"])
+        assert [one.status for one in report.comparisons] == ["equal"]
+        assert "x:4,6" in report.command
 
 
 SEQUENCE = "the shape of input 'x' must be a sequence of integers, got"
