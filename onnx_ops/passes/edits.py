@@ -165,12 +165,6 @@ def _can_be_removed(node: ir.Node) -> bool:
     return is_plain and not holds_graph and node.graph is not None and not any(map(is_used, node.outputs))
 
 
-def detach(nodes: Sequence[ir.Node]) -> None:
-    """Disconnect new nodes that are not inserted after all. They would count as readers of their inputs."""
-    for node in nodes:
-        detach_inputs(node)
-
-
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     """Copy the metadata, doc string and quantization annotation of a replaced value to the new value."""
     value.metadata_props.update(replaced.metadata_props)
