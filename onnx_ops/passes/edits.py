@@ -23,6 +23,9 @@ RANDOM = frozenset(
 )
 """Operators that draw random numbers. They stay, because without one the others would draw different numbers."""
 
+_USED = "sliceport.used"
+"""Key in the `meta` of a node for the index of an output that was found to be read."""
+
 
 def source_of(value: ir.Value) -> ir.Value:
     """Return the value in front of all Identity nodes that lead to this one; without any, the value itself."""
@@ -162,7 +165,17 @@ def _can_be_removed(node: ir.Node) -> bool:
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
     )
-    return is_plain and not holds_graph and node.graph is not None and not any(map(is_used, node.outputs))
+    return is_plain and not holds_graph and node.graph is not None and not _writes_used(node)
+
+
+def _writes_used(node: ir.Node) -> bool:
+    """Return whether anything reads an output of a node, and remember which output, to look there first next time."""
+    cached_index = node.meta.get(_USED, 0)
+    indices = (cached_index, *range(len(node.outputs)))
+    used_index = next((index for index in indices if is_used(node.outputs[index])), None)
+    if used_index:  # 0 is the default
+        node.meta[_USED] = used_index
+    return used_index is not None
 
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
