@@ -68,11 +68,11 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of inputs; see `onnx_ops.model.declared.declared_shapes`."""
-        from onnx_ops.model.declared import declared_in, declared_shapes
-        from onnx_ops.model.read import read_any
+        """Return the declared shapes of inputs, also of a file that is not well-formed, without its weights."""
+        from onnx_ops.model.declared import declared_shapes
+        from onnx_ops.model.read import read_any, read_proto
 
-        return declared_shapes(model) if is_path(model) else declared_in(read_any(model).proto.graph)
+        return declared_shapes((read_proto(model) if is_path(model) else read_any(model).proto).graph)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """Return the external data files; see `onnx_ops.model.declared.files_beside`."""

@@ -36,21 +36,16 @@ def register() -> None:
 
     From onnx 1.19 on, its type and shape inference is registered too; onnx 1.18 accepts no inference from Python.
     """
-    if is_registered():
+    if onnx.defs.has("StridedSlice", DOMAIN):
         return
     onnx.defs.register_schema(_make_schema())
     # onnx crashes at the end of the process if a schema that calls Python is still registered
     atexit.register(deregister)
 
 
-def is_registered() -> bool:
-    """Return whether `onnx.defs` has the operator."""
-    return bool(onnx.defs.has("StridedSlice", DOMAIN))
-
-
 def deregister() -> None:
     """Remove the schema from `onnx.defs` if it is registered."""
-    if is_registered():
+    if onnx.defs.has("StridedSlice", DOMAIN):
         onnx.defs.deregister_schema("StridedSlice", VERSION, DOMAIN)
 
 

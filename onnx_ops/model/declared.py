@@ -25,20 +25,12 @@ _LOCATION = b"location"
 """The key of an external file's name. Protobuf writes text unencoded, so a file without these bytes names none."""
 
 
-def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
-    """Return the shapes of the inputs without an initializer, by name; weights in other files are not read.
+def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
+    """Return the shapes of the inputs of a graph without an initializer, by name.
 
     A size below 0 counts as open here, although reading the model refuses it. An input that is not a tensor, or whose
     rank is not declared, has None for a shape.
-
-    Raises:
-        ModelError: The file cannot be read or is not an ONNX model.
     """
-    return declared_in(read_proto(path).graph)
-
-
-def declared_in(graph: onnx.GraphProto) -> DeclaredShapes:
-    """Return the shapes of the inputs of a graph as `declared_shapes` does."""
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
         _text(value.name): [_text(read_dim(dim)) for dim in value.type.tensor_type.shape.dim]

@@ -18,15 +18,7 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import (
-    GraphEdits,
-    annotate_nodes,
-    annotate_value,
-    is_used,
-    remove_nodes,
-    remove_unread,
-    source_of,
-)
+from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import make_names_unique, mark_new
@@ -146,11 +138,11 @@ class SlicingPass(ir.passes.InPlacePass):
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
             assert value is not None
-            split = source_of(value).producer()
+            split = self.edits.identities.source_of(value).producer()
             if is_operator(split, "Split"):
                 replaced_outputs[split].append(output)
         for split, outputs in replaced_outputs.items():
-            if would_be_gated(split.outputs, outputs):
+            if would_be_gated(split.outputs, outputs, self.edits.identities):
                 raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():

@@ -11,7 +11,6 @@ from onnx_ops.model.nodes import is_operator
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.edits import source_of
 from onnx_ops.passes.matchers import data_of, drop_whole_axes, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
@@ -27,7 +26,7 @@ class _ComposePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        source = source_of(data_of(node))
+        source = self.edits.identities.source_of(data_of(node))
         first = source.producer()
         if not is_operator(first, self.first_op_type):
             return

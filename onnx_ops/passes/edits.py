@@ -27,19 +27,47 @@ _USED = "sliceport.used"
 """Key in the `meta` of a node for the index of an output that was found to be read."""
 
 
-def source_of(value: ir.Value) -> ir.Value:
-    """Return the value in front of all Identity nodes that lead to this one; without any, the value itself."""
-    while is_operator(producer := value.producer(), "Identity"):
-        (source,) = producer.inputs
-        assert source is not None
-        value = source
-    return value
+class Identities:
+    """The sources of values: the values in front of chains of Identity nodes. Walks through chains are cached."""
+
+    def __init__(self) -> None:
+        self._sources: dict[ir.Value, ir.Value] = {}
+
+    def source_of(self, value: ir.Value) -> ir.Value:
+        """Return the value in front of all Identity nodes that lead to this one; without any, the value itself."""
+        copies = []
+        while (source := self._read_identity(value)) is not None:
+            copies.append(value)
+            value = source
+        self._sources.update(dict.fromkeys(copies, value))
+        return value
+
+    def replace(self, value: ir.Value, successor: ir.Value) -> None:
+        """Record that all nodes read `successor` instead of `value`."""
+        # Cached walks skip the values on their way, which are all keys. So if `value` is a key, a walk may skip it, and
+        # the cache is cleared; if not, walks end at `value`, and go on from there.
+        if value in self._sources:
+            self._sources.clear()
+        else:
+            self._sources[value] = successor
+
+    def _read_identity(self, value: ir.Value) -> ir.Value | None:
+        """Return the cached source of a value, or else the input of the Identity that writes it, if one does."""
+        if value in self._sources:
+            return self._sources[value]
+        producer = value.producer()
+        return producer.inputs[0] if is_operator(producer, "Identity") else None
 
 
 class GraphEdits:
-    """Changes of graphs. Nothing else may change the outputs of the graphs, because their positions are cached."""
+    """Changes of graphs. Nothing else may change the outputs of the graphs, because their positions are cached.
+
+    Attributes:
+        identities: The sources of values behind chains of Identity nodes.
+    """
 
     def __init__(self) -> None:
+        self.identities = Identities()
         self._positions: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     def replace_nodes(
@@ -71,6 +99,7 @@ class GraphEdits:
 
     def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
         """Replace a value by `successor` in the inputs of all nodes and in the outputs of its graph."""
+        self.identities.replace(value, successor)
         graph = value.graph
         if value.is_graph_output() and graph is not None:
             positions_by_output = self._positions_in(graph)
@@ -176,12 +205,6 @@ def _writes_used(node: ir.Node) -> bool:
     if used_index:  # 0 is the default
         node.meta[_USED] = used_index
     return used_index is not None
-
-
-def detach(nodes: Sequence[ir.Node]) -> None:
-    """Disconnect new nodes that are not inserted after all. They would count as readers of their inputs."""
-    for node in nodes:
-        detach_inputs(node)
 
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:

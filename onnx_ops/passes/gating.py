@@ -8,33 +8,33 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import find_readers, is_gated
 from onnx_ops.model.nodes import is_operator
-from onnx_ops.passes.edits import source_of
+from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
 
 
-def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value]) -> bool:
+def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
     """Return whether one of `parts`, those of a Split, and one of `added` gate each other.
 
     False if parts gate each other already, or added values do: then one Split of all makes nothing worse.
     """
-    partners = {partner for value in added for partner in _find_partners(value)}
+    partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
-def _find_partners(part: ir.Value) -> Iterator[ir.Value]:
+def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
     """Yield the values that gate a part, and all factors of the products that the part gates."""
     for product, _ in find_readers(part, "Mul"):
-        for factor in _list_sources(product):
+        for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
             if is_operator(sigmoid, "Sigmoid"):
-                yield from _list_sources(sigmoid)
+                yield from _list_sources(sigmoid, identities)
     for _, gate in find_readers(part, "Sigmoid"):
         for product, _ in find_readers(gate, "Mul"):
-            yield from _list_sources(product)
+            yield from _list_sources(product, identities)
 
 
-def _list_sources(node: ir.Node) -> list[ir.Value]:
+def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
     """Return the inputs of a node, each in front of all Identity nodes."""
-    return [source_of(value) for value in node.inputs if value is not None]
+    return [identities.source_of(value) for value in node.inputs if value is not None]

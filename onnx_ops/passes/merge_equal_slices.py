@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_operator, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_squeeze
-from onnx_ops.passes.edits import is_used, source_of
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
 from onnx_ops.passes.outcome import SKIPS
 from onnx_ops.passes.siblings import read_run
@@ -66,7 +66,7 @@ class MergeEqualSlicesPass(NodePass):
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for the selection of each output: the run of an axis if it is known, and the parameters."""
-        data = source_of(data_of(node))
+        data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
         source = (id(node.graph), _merge_key(data), node.op_type)
         if node.op_type == "Gather":
@@ -99,7 +99,7 @@ class MergeEqualSlicesPass(NodePass):
     def _find_squeezed(self, node: ir.Node, opset: int) -> tuple[ir.Value, int] | None:
         """Return a value that holds only the index of a Gather, and the axis to drop; None without such a value."""
         axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
-        data = source_of(data_of(node))
+        data = self.edits.identities.source_of(data_of(node))
         part = self._values.get((id(node.graph), data, axis, run)) if is_dropped else None
         return None if part is None else (part, axis)
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze
-from onnx_ops.passes.edits import is_used, source_of
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from sliceport.slicing import AxisSlice
 
@@ -62,7 +62,7 @@ class ScalarGatherToSlicePass(NodePass):
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 0:
             return
-        if is_operator(source_of(data).producer(), "Shape"):
+        if is_operator(self.edits.identities.source_of(data).producer(), "Shape"):
             return
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)

@@ -14,7 +14,7 @@ from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_gather, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.edits import detach
+from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
 from onnx_ops.passes.outcome import SKIPS, Skip
 from sliceport.slicing import AxisSlice, resolve_axis
@@ -192,7 +192,8 @@ class ShortenChainsPass(NodePass):
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         cuts = sum(operator in ("Slice", "Gather") for operator in operators)
         if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
-            detach(new_nodes)
+            for new_node in new_nodes:  # it is not inserted, and would count as a reader of its inputs
+                detach_inputs(new_node)
             return None
         self.replace_node(last, new_nodes)
         return ", ".join(operators)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import has_valid_arity
 from onnx_ops.model.views import Sizes, static_sizes
-from onnx_ops.passes.edits import is_used, source_of
+from onnx_ops.passes.edits import Identities, is_used
 from onnx_ops.passes.matchers import drop_whole_axes, read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.value_info import ValueInfo
@@ -91,9 +91,10 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
     """Search slicing nodes, given with the versions of their operator sets, for those that cut the same values."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
+    identities = Identities()
     for node, opset in nodes.items():
         source = node.inputs[0] if has_valid_arity(node) else None
-        data = None if source is None else source_of(source)
+        data = None if source is None else identities.source_of(source)
         if data is None or opset < _SPLIT_OPSET:
             continue
         try:

@@ -10,7 +10,7 @@ from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
-from onnx_ops.passes.edits import annotate_nodes, source_of
+from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.siblings import Part
@@ -41,7 +41,7 @@ class SiblingsToSplitPass(SlicingPass):
             _, _, axis = key
             for chosen in siblings.choices[key]:
                 # The Split of another group may have replaced the data.
-                data = source_of(data_of(chosen[0].node))
+                data = self.edits.identities.source_of(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
             remaining = [part for part in group if part.node.graph is not None]

@@ -10,7 +10,7 @@ from onnx_ops.model.nodes import is_operator, node_name, read_int
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.edits import is_used, source_of
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, drop_whole_axes, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
@@ -39,7 +39,7 @@ class SliceOfConcatPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        joined = source_of(data_of(node))
+        joined = self.edits.identities.source_of(data_of(node))
         concat = joined.producer()
         if concat is None or not is_operator(concat, "Concat"):
             return None

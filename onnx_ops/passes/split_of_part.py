@@ -58,7 +58,7 @@ class SplitOfPartPass(SlicingPass):
             value, size = pending.pop()
             split = None if value is None else self._find_split(value)
             sizes = None if split is None else self._read_sizes(split, opset, axis)
-            if split is not None and sizes and would_be_gated(parts, split.outputs):
+            if split is not None and sizes and would_be_gated(parts, split.outputs, self.edits.identities):
                 self.skip(split, WOULD_BE_GATED)
             elif split is not None and sizes:
                 parts.update(split.outputs)

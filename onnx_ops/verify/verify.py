@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.model.declared import declared_in
+from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
@@ -96,7 +96,7 @@ def verify_rewriting(
         return Verification((), changed)
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
     verifier = Verifier(first, second, reference)
-    runs = verifier.make_runs(declared_in(first.proto.graph), shapes, given, seed, tries_empty=True)
+    runs = verifier.make_runs(declared_shapes(first.proto.graph), shapes, given, seed, tries_empty=True)
     other_run, notes = run_with_other_values(first, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto, helper
 
 from onnx_ops.format import FORMAT
 from onnx_ops.model import declared
-from onnx_ops.model.declared import declared_shapes, files_beside
+from onnx_ops.model.declared import files_beside
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaresShapes, ManyFiles
 
@@ -52,7 +52,7 @@ class TestShapes:
             model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["open"]))
         model.graph.initializer.append(external("default", "gone.data"))
         model.graph.sparse_initializer.add().values.name = "sparse"
-        assert declared_shapes(write(tmp_path, model)) == {
+        assert FORMAT.declared_shapes(write(tmp_path, model)) == {
             "x": ["batch", 3, None],
             "scalar": [],
             "zero": [0, "batch"],
@@ -63,7 +63,7 @@ class TestShapes:
 
     def test_a_missing_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="cannot be read"):
-            declared_shapes(tmp_path / "nothing.onnx")
+            FORMAT.declared_shapes(tmp_path / "nothing.onnx")
 
 
 def external(name: str, location: str) -> onnx.TensorProto:
