@@ -119,9 +119,10 @@ class _DaskRunner:
                     else:
                         yield done
         finally:
-            with suppress(Exception, CancelledError):  # a cluster that is ending raises many kinds of errors
-                limits: Any = {"on_error": "ignore", "callback_timeout": _TIMEOUT}
-                self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
+            if self._client.status == "running":  # else the scheduler is lost, and its workers end by themselves
+                with suppress(Exception, CancelledError):  # a cluster that is ending raises many kinds of errors
+                    limits: Any = {"on_error": "ignore", "callback_timeout": _TIMEOUT}
+                    self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
             self._client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
