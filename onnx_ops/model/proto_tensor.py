@@ -17,6 +17,9 @@ from onnx_ops.model.views import Array
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+_FIELDS = {"float_data": "<f4", "int32_data": "<i4", "int64_data": "<i8", "double_data": "<f8", "uint64_data": "<u8"}
+"""The fields that list the elements of a tensor without raw data, with their types; that of uint32 is the last, too."""
+
 
 class Tensor:
     """A constant; see `TensorView`.
@@ -63,7 +66,10 @@ class Tensor:
         return self._read_file().numpy() if self.is_external else to_array(self.raw)
 
     def tobytes(self) -> bytes:
-        """Return elements of INT32 or INT64 as little-endian bytes, after loading external ones into memory."""
+        """Return the elements as little-endian bytes, after loading external ones into memory.
+
+        The element type must have 32 or 64 bits.
+        """
         if self._array is not None:
             return self._array.tobytes()
         if self.is_external:
@@ -71,9 +77,9 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
-        is_int32 = self.raw.data_type == ElementType.INT32
-        listed = np.array(self.raw.int32_data, "<i4") if is_int32 else np.array(self.raw.int64_data, "<i8")
-        return listed.tobytes()
+        fields = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
+        elements, dtype = next(((elements, dtype) for elements, dtype in fields if elements), ([], "<u8"))
+        return np.array(elements, "<u4" if self.raw.data_type == onnx.TensorProto.UINT32 else dtype).tobytes()
 
     def load(self) -> None:
         """Read the elements from the external data file into memory, and close the file.

@@ -20,6 +20,7 @@ from fuzz.one_node import model_of
 
 import sliceport
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import read_proto
 from sliceport.errors import ModelError, UsageError
 
@@ -55,6 +56,11 @@ def test_both_views_read_the_same_of_models(entry: dict[str, Any]) -> None:
         proto = read_proto(path)
         assert_read_alike(proto)
         assert_read_alike(proto, entry["input_shapes"])
+
+
+def test_typed_data_have_the_bytes_of_their_element_type() -> None:
+    tensor = onnx.helper.make_tensor("t", onnx.TensorProto.UINT32, [2], [1, 2**31])
+    assert Tensor(tensor).tobytes() == np.array([1, 2**31], "<u4").tobytes()
 
 
 @pytest.mark.parametrize("path", [*ZOO, *DEFECTS], ids=lambda path: path.name)
