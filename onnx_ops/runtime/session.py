@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import itertools
 import os
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _ELEMENT_BYTES = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 
 """Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
 _M_PERTURB = -6
+_POSITION = re.compile(r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ")
 _fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are far from 0 and from each other
 
 
@@ -109,7 +111,7 @@ def run(
     except (MemoryError, ImportError):
         raise
     except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
-        message = " ".join(str(error).split())
+        message = " ".join(_POSITION.sub("", str(error)).split())
         if "bad_alloc" in message or "Failed to allocate memory" in message:
             raise MemoryError from None
         raise ModelError(message) from None

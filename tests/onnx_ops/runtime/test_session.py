@@ -135,3 +135,14 @@ def test_every_run_is_a_call_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(2):
         run_side(DIVISION, SIX)
     assert len(called) == 2
+
+
+def test_message_leaves_out_the_position_in_the_sources() -> None:
+    proto = parse("(float[2] x) => (y) { y = Neg (x) }")
+    proto.ir_version = 99
+    with pytest.raises(RunFailed, match="FAIL : Unsupported model IR version: 99"):
+        run_side(proto, {"x": np.ones(2, np.float32)})
+    broadcast = parse("(float[N] x, float[M] y) => (z) { [add] z = Add (x, y) }")
+    inputs = {"x": np.ones(2, np.float32), "y": np.ones(3, np.float32)}
+    with pytest.raises(RunFailed, match="Status Message: [^/]*Attempting to broadcast"):
+        onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(broadcast, ["z"]), inputs)
