@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            choices = [str(choice) for choice in action.choices]
+            choices = [str(choice) for choice in action.choices if choice != ""]
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

@@ -171,6 +171,7 @@ class TestUsage:
             ("lowr m.onnx", "'lowr' is not known, did you mean 'lower'? known are check, diff, probe, harden,"),
             ("lower M --format jsn", "'jsn' is not known, did you mean 'json'? known are text, json."),
             ("lower M --format q", "'q' is not known; known are text, json."),
+            ("harden M -o O --verify=q", "'q' is not known; known are onnxruntime-cpu, onnxruntime-dml, openvino-cpu."),
         ],
     )
     def test_error_is_one_sentence_and_exit_2(
