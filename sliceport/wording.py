@@ -40,13 +40,13 @@ def spell(python: str, shell: str) -> str:
 
 
 def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
-    """Put a text on one line. Cut it after `limit` characters if it is longer, and add an ellipsis.
+    """Put a text on one line. Cut it after `limit` characters if it is longer, and add `…`, which is not a full stop.
 
     >>> shorten("a long text", 6)
-    'a long...'
+    'a long…'
     """
     line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[:limit]}..."
+    return line if len(line) <= limit else f"{line[:limit]}…"
 
 
 def count_of(number: int, noun: str) -> str:
@@ -128,6 +128,11 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
             shape.append(example)
         examples[name] = tuple(shape)
     return spell(f"input_shapes={examples!r}", join(input_shapes_option(examples)))
+
+
+def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return the clause `with` and the option that gives these shapes, or an empty string for no shapes."""
+    return f" with {spell(f'input_shapes={dict(shapes)!r}', join(input_shapes_option(shapes)))}" if shapes else ""
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:

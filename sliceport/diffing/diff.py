@@ -32,7 +32,7 @@ from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
-from sliceport.wording import spell
+from sliceport.wording import spell, with_shapes
 
 _MATCHING_RUNS = 3
 """The number of inputs on which values of two models must agree to be the same value."""
@@ -191,8 +191,8 @@ class _Comparison:
         first = replace(runs[0], actual=self._run_second(runs[0].inputs))
         if isinstance(first.actual, Failure) and isinstance(first.expected, Failure):
             raise ModelError(
-                f"neither engine runs the model: on {self.bad}, {first.actual.message}; on {self.good}, "
-                f"{first.expected.message}."
+                f"neither engine runs the model{with_shapes(shapes)}: on {self.bad}, {first.actual.message}; "
+                f"on {self.good}, {first.expected.message}."
             )
         return first
 
@@ -290,6 +290,8 @@ class _Comparison:
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
                 notes.append("no part of the model that was cut out fails like the whole")
+                if is_pair and str(bad) == str(good):
+                    notes.append("compare each model alone: sliceport diff MODEL --on ENGINE")
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:

@@ -118,7 +118,7 @@ class Pair:
         counts = self._match(*self._run_both(runs))
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
-        self.note = f"of {value_count} values of the second model were matched: {counts_text or 'none'}"
+        self.note = f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
 
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
         """Return the fingerprints of the values of both models.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sliceport.defects.engines import REPORTED_TITLES
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
@@ -158,6 +159,8 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
+    if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
+        raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
     options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in options_text.split(",") if part)  # type: ignore[union-attr,misc]

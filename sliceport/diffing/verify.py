@@ -16,7 +16,7 @@ from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaredShapes, InputShapes
 from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.progress import say
-from sliceport.wording import list_names
+from sliceport.wording import list_names, with_shapes
 
 Result = TypeVar("Result")
 _SEEDS = 3
@@ -336,7 +336,7 @@ def first_that_runs(
             return inputs, compute(side, model, inputs)
         except RunFailed as failed:
             failures.append(failed)
-    raise ModelError(f"{side.engine.name} cannot run the model ({failures[0]}).")
+    raise ModelError(f"{side.engine.name} cannot run the model{with_shapes(shapes)} ({failures[0]}).")
 
 
 def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:

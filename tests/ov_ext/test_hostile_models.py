@@ -74,7 +74,7 @@ def test_pipe_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_message_of_openvino_is_shortened() -> None:
-    assert last_sentence(RuntimeError("x" * 10_000)) == f"{'x' * 300}...."
+    assert last_sentence(RuntimeError("x" * 10_000)) == f"{'x' * 300}…."
 
 
 def test_rank_beyond_that_of_arrays_is_not_compared(tmp_path: Path) -> None:

@@ -141,8 +141,34 @@ def test_failure_of_the_good_side_is_found(differ: Differ) -> None:
 
 def test_model_that_runs_nowhere_is_an_error(differ: Differ) -> None:
     graph = "(float[2] x, float[3] y) => (z) { z = Add (x, y) }"
-    with pytest.raises(ModelError, match="neither engine runs the model"):
+    with pytest.raises(ModelError, match="neither engine runs the model: on"):
         differ(graph, lambda _: None)
+
+
+def test_sizes_that_fit_no_node_are_named(differ: Differ) -> None:
+    graph = "(float[N] x, float[M] y) => (z) { z = Add (x, y) }"
+    with pytest.raises(ModelError, match=r"runs the model with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\}: on"):
+        differ(graph, lambda _: None, open_sizes="primes")
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        (
+            "onnxruntime-cuda",
+            "^on: 'onnxruntime-cuda' runs no such model here .see sliceport probe.; use ",
+        ),
+        ("onnxruntime-cp", "^on: engine 'onnxruntime-cp' is not known, did you mean 'onnxruntime-cpu'"),
+    ],
+)
+def test_engine_that_does_not_run_the_model_has_its_reason(engine: str, message: str, differ: Differ) -> None:
+    with pytest.raises(UsageError, match=message):
+        differ(CHAIN, lambda _: None, on=engine)
+
+
+def test_engine_of_another_format_is_refused_with_those_of_this_one(models: Path) -> None:
+    with pytest.raises(UsageError, match="'onnxruntime-cpu' runs no such model here .*; use openvino, openvino-cpu"):
+        diff(models / "rule_new_axis.xml", on="onnxruntime-cpu")
 
 
 def test_engine_that_is_not_deterministic_is_no_finding_about_a_node(differ: Differ) -> None:
@@ -328,6 +354,13 @@ def compare_models(first: str, second: str, folder: Path, **options: Any) -> Dif
     return diff(*paths, **options)
 
 
+def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ, tmp_path: Path) -> None:
+    other = save(CHAIN.replace("Add (c, x)", "Sum (c, x)"), tmp_path / "other.onnx")
+    report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=other)
+    assert report.parts == ()
+    assert report.notes[-1] == "compare each model alone: sliceport diff MODEL --on ENGINE"
+
+
 def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:
     other = "(float[2,3] q) => (z) { [k] u = Exp (q)  [l] v = Neg (u)  [m] z = Tanh (v) }"
     assert compare_models(TWO, other, tmp_path).is_equal
@@ -337,7 +370,7 @@ def test_first_node_of_the_second_model_is_named(tmp_path: Path) -> None:
     other = "(float[2,3] q) => (z) { [i] s = Identity (q)  [k] u = Exp (s)  [l] v = Abs (q)  [m] z = Tanh (v) }"
     report = compare_models(TWO, other, tmp_path)
     assert names(report) == ["l", "m"]
-    assert "of 4 values of the second model were matched: 2 by value" in report.notes[0]
+    assert report.notes[0] == "values of the second model found in the first: 2 by value, 1 different, of 4"
 
 
 def test_numbered_names_match_by_value(tmp_path: Path) -> None:
