@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -264,7 +265,7 @@ def _change(
         return Result(report_nothing(), model=None if is_path(model) else checked.proto)
     copied = clone_sorted(model) if is_ir or checked is None else to_ir(checked)  # a clone shares the weights
     verification = None
-    with data_closed(copied), TemporaryDirectory(prefix="sliceport-") as scratch:
+    with data_closed(copied), nullcontext("") if output else TemporaryDirectory(prefix="sliceport-") as scratch:
         changed, report = change(copied)
         if is_verified:
             assert checked is not None

@@ -33,7 +33,6 @@ LEVELS = {
 _ELEMENT_BYTES = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
 """Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
-_M_PERTURB = -6
 _POSITION = re.compile(r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ")
 _fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are far from 0 and from each other
 
@@ -122,10 +121,10 @@ def run(
 def _fill_new_memory(fill: int) -> None:
     """Fill all memory that is allocated from now on with the byte `fill`; 0 stops this.
 
-    This is M_PERTURB of glibc's mallopt. With other C libraries nothing happens.
+    This is M_PERTURB, option -6 of glibc's mallopt. With other C libraries nothing happens.
     """
     if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
-        ctypes.CDLL(None).mallopt(_M_PERTURB, fill and fill ^ 0xFF)
+        ctypes.CDLL(None).mallopt(-6, fill and fill ^ 0xFF)
 
 
 def _run_session(

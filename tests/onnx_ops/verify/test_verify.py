@@ -132,6 +132,12 @@ class TestCommand:
         assert reason in said
         assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
 
+    def test_output_needs_no_folder_that_an_interruption_would_leave(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("onnx_ops.format.TemporaryDirectory", None)
+        assert sliceport.rewrite(saved(tmp_path, sliced()), tmp_path / "o.onnx", verify=True).is_clean
+
     def test_missing_onnxruntime_is_named(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
