@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sliceport.engines.engine import SingleNode, Value, WholeModel
+from sliceport.errors import MissingExtra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,10 +48,13 @@ class WholeModels(OpenVINOEngine):
     model_formats: tuple[str, ...] = ("openvino", "onnx")
 
     def version(self) -> str:
-        """Return the version of openvino."""
-        from importlib.metadata import version
+        """Return the version of openvino. Raise MissingExtra if it is not installed."""
+        from importlib.metadata import PackageNotFoundError, version
 
-        return version("openvino")
+        try:
+            return version("openvino")
+        except PackageNotFoundError:
+            raise MissingExtra.of("openvino", "openvino", f"by the engine {self.name!r}") from None
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Value]:
         """Run a model in this process; see `ModelEngine`.

@@ -101,8 +101,7 @@ class OneNode:
     def _make_model(self, is_custom: bool) -> ov.Model:
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
-        operator = self._build_node([data.output(0), *indices], is_custom)
-        return ov.Model(operator.outputs(), [data], "node")
+        return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
         """Build the node on other inputs, as the built-in operator or the one of ov_ext."""

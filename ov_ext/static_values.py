@@ -84,8 +84,7 @@ def ones_like(source: ov.Output | ov.Node) -> ov.Output:
     length = list_length(source)
     if length is not None:
         return as_constant(np.ones(length, element.to_dtype())).output(0)
-    one = ov.op.Constant(element, ov.Shape([]), [1])
-    return opset8.broadcast(one, opset8.shape_of(source)).output(0)
+    return opset8.broadcast(ov.op.Constant(element, ov.Shape([]), [1]), opset8.shape_of(source)).output(0)
 
 
 def bounds_of(dim: ov.Dimension) -> Bounds:

@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -24,7 +26,7 @@ from sliceport.diffing.difference import EXACT, Tolerance, compare_values, toler
 from sliceport.diffing.report import DiffReport
 from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines, model_engines
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.sandbox import supervisor
 
 CHAIN = """(float[3,4] x, float[4] bias) => (y, z) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
@@ -154,16 +156,19 @@ def test_sizes_that_fit_no_node_are_named(differ: Differ) -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (
-            "onnxruntime-cuda",
-            "^on: 'onnxruntime-cuda' runs no such model here .see sliceport probe.; use ",
-        ),
+        ("onnxruntime-cuda", "^on: 'onnxruntime-cuda' runs no such model here .see sliceport probe.; use "),
         ("onnxruntime-cp", "^on: engine 'onnxruntime-cp' is not known, did you mean 'onnxruntime-cpu'"),
     ],
 )
 def test_engine_that_does_not_run_the_model_has_its_reason(engine: str, message: str, differ: Differ) -> None:
     with pytest.raises(UsageError, match=message):
         differ(CHAIN, lambda _: None, on=engine)
+
+
+def test_engine_that_is_not_installed_has_its_extra(monkeypatch: pytest.MonkeyPatch, models: Path) -> None:
+    monkeypatch.setattr(metadata.Distribution, "from_name", Mock(side_effect=metadata.PackageNotFoundError("openvino")))
+    with pytest.raises(MissingExtra, match=r'by the engine \'openvino-cpu\', .* pip install "sliceport\[openvino\]"'):
+        diff(models / "rule_glu.onnx", on="openvino-cpu")
 
 
 def test_engine_of_another_format_is_refused_with_those_of_this_one(models: Path) -> None:
