@@ -18,6 +18,7 @@ from planted_faults import Fault, Faulty, fuse, refuse, swap
 from onnx_ops.model.declared import node_ids
 from sliceport import check
 from sliceport.cli.main import main
+from sliceport.defects.table import DEFECTS
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport
@@ -98,6 +99,8 @@ def test_page_of_diff_shows_both_sides(compare: Any) -> None:
         assert set(sample) <= set(elements.texts)
     assert {"Sigmoid", "c"} <= set(elements.texts)
     assert ("class", "culprit") in elements.attributes
+    with_defects = replace(report, parts=[replace(report.part, defects=DEFECTS)])
+    assert "`" not in "".join(assert_complete(diff_page(with_defects, ["model.onnx"])).texts)
 
 
 def test_page_of_two_models_names_the_engine_of_each(compare: Any) -> None:
