@@ -20,7 +20,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "--engines",
         type=_split,
         metavar="NAMES",
-        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that were tried",
+        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that our tests run, see -v",
     )
     command.add_argument(
         "--engine-versions",
