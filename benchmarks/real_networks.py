@@ -113,13 +113,13 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     """
     network = read_complete_model(path)
     inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
-    before = run_on(dml, network, inputs, expected, locates=False, traces=False)
+    before = run_on(dml, network, inputs, expected, locates=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name)
     is_changed = hardened.proto != network.proto
-    after = run_on(dml, hardened, inputs, expected, locates=False, traces=False) if is_changed else before
+    after = run_on(dml, hardened, inputs, expected, locates=False) if is_changed else before
     if after.findings:
-        after = run_on(dml, hardened, inputs, expected, locates=True, traces=False)
+        after = run_on(dml, hardened, inputs, expected, locates=True)
     on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
     diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
     difference = max((diff.relative if diff.status != "different" else float("inf") for diff in diffs), default=0.0)

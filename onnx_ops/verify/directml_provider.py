@@ -70,12 +70,12 @@ class OnnxruntimeDML:
         adapter = options.get("device_id")
         if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
             raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
-        from onnx_ops.verify.runnable import find_data_files
+        from onnx_ops.verify.runnable import find_weights
 
         device = self._device or _shared_device(adapter)
         with device.without_retries():
-            files = find_data_files(model)
-            results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, data_files=files)
+            weights = find_weights(model)
+            results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, weights=weights)
         return dict(zip(model.outputs, results, strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:

@@ -16,13 +16,13 @@ from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import Runnable, find_data_files, read_complete_model
+from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
 from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
-from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
+from sliceport.directml.device import CallFailed, HostDied, HostTimedOut
 from sliceport.engines.engine import Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
@@ -75,7 +75,6 @@ def run_on(
     expected: Mapping[str, Value] | None,
     *,
     locates: bool,
-    traces: bool = True,
 ) -> ModelRun:
     """Run a model on the provider and compare it.
 
@@ -85,19 +84,16 @@ def run_on(
         arrays: Its inputs.
         expected: The expected outputs; None compares nothing.
         locates: Whether to find the nodes that cause a refusal or a difference.
-        traces: Whether to find out which node ran where.
 
     Raises:
         DeviceError: The host program cannot be started or takes no such inputs, or a data file is too short.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()
-    files = find_data_files(whole)
+    weights = find_weights(whole)
     say("running the model on DirectML")
     try:
-        results = dict(
-            zip(names, dml.run_onnx(whole.data, arrays, names, fallback=True, data_files=files), strict=True)
-        )
+        values, nodes = dml.trace_onnx(whole.data, arrays, names, weights=weights)
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
@@ -107,7 +103,7 @@ def run_on(
         refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
-    nodes = _placement(dml, whole.data, arrays, names, files) if traces else ()
+    results = dict(zip(names, values, strict=True))
     outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
     different = [output for output in outputs if output.status == "different"]
     if different and locates:
@@ -121,7 +117,7 @@ def run_on(
             )
             for output in different
         )
-    return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
+    return ModelRun(facts, tuple(nodes), outputs, findings, results, tuple(dml.transient))
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
@@ -144,19 +140,6 @@ def _runs_anything(dml: device.Device) -> bool:
     except (CallFailed, HostDied):
         return False
     return True
-
-
-def _placement(
-    dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str], files: Mapping[str, str]
-) -> tuple[NodeRun, ...]:
-    """Return the provider of each node; nodes that run only fused are reported as the fused node."""
-    say("looking where the nodes ran")
-    try:
-        # Without fusion each node is reported, but some models run with it only.
-        with dml.without_retries():
-            return tuple(dml.trace_onnx(model, arrays, names, data_files=files)[1])
-    except (CallFailed, HostDied):
-        return tuple(dml.trace_onnx(model, arrays, names, fusion=True, data_files=files)[1])
 
 
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:

@@ -23,7 +23,7 @@ from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.inputs import make_inputs
-from sliceport.directml.device import DeviceError
+from sliceport.directml.device import DeviceError, StoredTensor
 from sliceport.engines.engine import WholeModel
 from sliceport.formats import InputShapes
 
@@ -129,17 +129,18 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
-def find_data_files(model: WholeModel) -> dict[str, str]:
-    """Return the paths of a model's external data files, by their locations in the model.
+def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
+    """Return the initializers of a model that are stored in other files, by name.
 
     Raises:
         DeviceError: A file ends before a tensor in it does.
     """
-    paths: dict[str, str] = {}
+    weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        path = paths[entries["location"]] = os.path.join(model.data_folder, entries["location"])
-        end = int(entries.get("offset", 0)) + Tensor(tensor).nbytes
-        if os.path.isfile(path) and os.path.getsize(path) < end:
-            raise DeviceError(f"'{path}' ends before byte {end}.")
-    return paths
+        path, offset = os.path.join(model.data_folder, entries["location"]), int(entries.get("offset", 0))
+        size = Tensor(tensor).nbytes
+        if os.path.isfile(path) and os.path.getsize(path) < offset + size:
+            raise DeviceError(f"'{path}' ends before byte {offset + size}.")
+        weights[tensor.name] = StoredTensor(path, offset, size, tensor.data_type, tuple(tensor.dims))
+    return weights

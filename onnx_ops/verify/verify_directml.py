@@ -115,4 +115,4 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
     """Run a model on the inputs of each run, and compare with the outputs of the run."""
-    return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates, traces=False) for run in runs)
+    return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from sliceport.directml.device.client import TIMEOUT, Device
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.device.install import host_command
-from sliceport.directml.device.profile import NodeRun
+from sliceport.directml.device.session import NodeRun, StoredTensor
 
 __all__ = [
-    "CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "open",
+    "CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "StoredTensor", "open",
 ]  # fmt: skip
 
 

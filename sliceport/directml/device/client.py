@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,7 +20,7 @@ from sliceport.directml.abi import Image
 from sliceport.directml.device import protocol
 from sliceport.directml.device.arrays import decode, encode
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
-from sliceport.directml.device.profile import NodeRun, read_profile
+from sliceport.directml.device.session import NodeRun, StoredTensor
 from sliceport.directml.emulator import FILL
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator
@@ -168,16 +169,18 @@ class Device:
         outputs: Sequence[str],
         *,
         fallback: bool = False,
-        data_files: Mapping[str, str] | None = None,
+        fusion: bool = True,
+        weights: Mapping[str, StoredTensor] | None = None,
     ) -> list[npt.NDArray[Any]]:
-        """Run a model on onnxruntime's DirectML provider without graph optimization, but with DirectML's graph fusion.
+        """Run a model on onnxruntime's DirectML provider without graph optimization.
 
         Args:
             model: The serialized model.
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
-            data_files: The paths of the external data files, by their locations as the model has them.
+            fusion: Whether the provider may fuse nodes into DirectML graphs.
+            weights: The initializers of the main graph that are stored in other files, by name.
 
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
@@ -185,7 +188,7 @@ class Device:
             DeviceError: The provider does not take elements of an input, a data file cannot be read, the host program
                 cannot be started, or the request is too large for it.
         """
-        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=True, trace=False)[0]
+        return self.trace_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, weights=weights)[0]
 
     def trace_onnx(
         self,
@@ -194,55 +197,40 @@ class Device:
         outputs: Sequence[str],
         *,
         fallback: bool = True,
-        fusion: bool = False,
-        data_files: Mapping[str, str] | None = None,
+        fusion: bool = True,
+        weights: Mapping[str, StoredTensor] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
+        """Run a model like `run_onnx`, and return also its nodes before fusion, each with its provider.
 
-        With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
+        Versions of onnxruntime before 1.24 do not report nodes.
         """
-        return self._run_onnx(model, inputs, outputs, data_files or {}, fallback=fallback, fusion=fusion, trace=True)
-
-    def _run_onnx(
-        self,
-        model: bytes,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        outputs: Sequence[str],
-        data_files: Mapping[str, str],
-        *,
-        fallback: bool,
-        fusion: bool,
-        trace: bool,
-    ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model, and return its outputs and, if `trace` is true, the nodes that ran."""
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
+        files = list(dict.fromkeys(weight.path for weight in (weights or {}).values()))
         request = {
             "do": "onnx",
             "model_size": len(model),
+            "weights": [
+                asdict(weight) | {"name": name, "file": files.index(weight.path)}
+                for name, weight in (weights or {}).items()
+            ],
             "inputs": [
                 {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
-            "config": dict.fromkeys(disabled, "1"),
-            "trace": trace,
+            "config": dict.fromkeys(["session.record_ep_graph_assignment_info", *disabled], "1"),
         }
         with ExitStack() as stack:
-            descriptors = [stack.enter_context(_open(path)).fileno() for path in data_files.values()]
-            sizes = [os.fstat(descriptor).st_size for descriptor in descriptors]
-            files = zip(data_files.items(), sizes, strict=True)
-            request["files"] = [{"name": name, "path": path, "size": size} for (name, path), size in files]
-            payload = [model, *(data for *_, data in arrays.values())]
-            header, reply = self._ask(request, payload, descriptors)
-        position = header.get("profile_size", 0)
-        nodes = read_profile(reply[:position]) if trace else []
-        results = []
+            descriptors = [stack.enter_context(_open(path)).fileno() for path in files]
+            request["files"] = [{"size": os.fstat(descriptor).st_size} for descriptor in descriptors]
+            header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], descriptors)
+        results, position = [], 0
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
             position += output["size"]
             results.append(decode(output["element"], output["shape"], data))
-        return results, nodes
+        return results, [NodeRun(*node) for node in header["nodes"]]
 
     def _ask(
         self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[int] = ()

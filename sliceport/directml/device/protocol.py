@@ -3,8 +3,7 @@
 A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
 UTF-8 and the payload. A request's header has `do`; an answer's header has the result, or `error` with `call`,
 `hresult` and `message`. The payload of a request begins with the image of an operator (`sliceport.directml.abi.Image`)
-or with a model. The payload of an answer begins with a profile if the request asked for one. The bytes of tensors
-follow, in the order in which the header names them.
+or with a model. The bytes of tensors follow, in the order in which the header names them.
 
 On Linux the payload of a request is not in the pipe but in memory that both processes share, because Wine reads pipes
 slowly. Descriptors of data files come through a socket. On Windows the host program opens data files by their paths.

@@ -12,13 +12,14 @@ import ctypes
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from sliceport.directml.abi import relocate
 from sliceport.directml.device import protocol
@@ -93,25 +94,30 @@ class Host:
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
         ort = _import_onnxruntime()
         options = _session_options(ort, request)
-        model_size, files = request["model_size"], request["files"]
+        model_size, weights = request["model_size"], request["weights"]
         call = "CreateSession"
         try:
-            names, sizes = [file["name"] for file in files], [file["size"] for file in files]
-            contents = [Path(file["path"]).read_bytes() for file in files]  # onnxruntime keeps no reference to them
-            if files:
-                options.add_external_initializers_from_files_in_memory(names, contents, sizes)
+            kept: list[Any] = []
+            if weights:
+                parts = (np.fromfile(each["path"], np.uint8, each["size"], offset=each["offset"]) for each in weights)
+                initializers, kept = _make_values(ort, weights, parts)
+                options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
             session.disable_fallback()
             if _PROVIDER not in session.get_providers():  # onnxruntime falls back to the CPU without an error
                 raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
             call = "Run"
-            feeds, buffers = _make_feeds(ort, request["inputs"], payload[model_size:])
+            inputs = request["inputs"]
+            ends = accumulate((each["size"] for each in inputs), initial=model_size)
+            contents = (np.frombuffer(payload[a:b], np.uint8) for a, b in pairwise(ends))
+            feeds, buffers = _make_values(ort, inputs, contents)
             results = session.run_with_ort_values(request["outputs"], feeds)
-            del buffers
+            del buffers, kept
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
-        profile = _end_profile(session) if request["trace"] else b""
+        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # onnxruntime 1.24 has it
+        nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
         outputs = [
             {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
             for result in results
@@ -119,7 +125,7 @@ class Host:
         data = [
             ctypes.string_at(result.data_ptr(), size) for result in results if (size := result.tensor_size_in_bytes())
         ]
-        return {"profile_size": len(profile), "outputs": outputs}, b"".join([profile, *data])
+        return {"nodes": nodes, "outputs": outputs}, b"".join(data)
 
 
 def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c_char]:
@@ -151,33 +157,23 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     for name, value in request["config"].items():
         options.add_session_config_entry(name, value)
-    if request["trace"]:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(tempfile.gettempdir(), f"sliceport{os.getpid()}"))
     return options
 
 
-def _make_feeds(ort: Any, inputs: list[dict[str, Any]], data: bytes) -> tuple[dict[str, Any], list[Any]]:
-    """Return the inputs by name, and the arrays whose memory onnxruntime reads."""
-    feeds, buffers, end = {}, [], 0
-    for description in inputs:
+def _make_values(
+    ort: Any, tensors: Iterable[dict[str, Any]], contents: Iterable[npt.NDArray[np.uint8]]
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return tensors of onnxruntime by name, and the arrays whose memory onnxruntime reads."""
+    values, buffers = {}, []
+    for description, content in zip(tensors, contents, strict=True):
         width = dtype_of(description["element"]).itemsize
-        # Elements of less than a byte are packed in `data`, but onnxruntime expects an array of the tensor's shape.
+        # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
-        memory[: description["size"]] = np.frombuffer(data, np.uint8, description["size"], end)
-        end += description["size"]
+        memory[: description["size"]] = content
         array = memory.view(f"V{width}").reshape(description["shape"])
         buffers.append(array)
-        feeds[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
-    return feeds, buffers
-
-
-def _end_profile(session: Any) -> bytes:
-    """Return the content of a session's profile, and remove the file."""
-    path = Path(session.end_profiling())
-    profile = path.read_bytes()
-    path.unlink()
-    return profile
+        values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
+    return values, buffers
 
 
 def _describe_failure(call: str, hresult: int, message: str) -> dict[str, Any]:

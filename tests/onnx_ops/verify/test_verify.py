@@ -26,11 +26,12 @@ from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify import verify_directml
-from onnx_ops.verify.runnable import Runnable, find_data_files, read_complete_model
+from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
 from sliceport.diffing.side import Side
 from sliceport.diffing.verify import Verification
+from sliceport.directml.device import StoredTensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
@@ -443,7 +444,7 @@ def test_large_weights_stay_in_their_file(tmp_path: Path) -> None:
     model.graph.initializer.append(weights)
     complete = read_complete_model(saved(tmp_path, model))
     assert complete.proto.ByteSize() < 1024
-    assert find_data_files(complete.whole()) == {"w.bin": str(tmp_path / "w.bin")}
+    assert find_weights(complete.whole()) == {"w": StoredTensor(str(tmp_path / "w.bin"), 64, 2**32, 1, (2**30,))}
 
 
 OPEN = "(float[n,3] x) => (y) { y = Identity (x) }"

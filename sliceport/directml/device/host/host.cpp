@@ -9,9 +9,8 @@
 //   facts   levels                                        versions, adapter, the highest of these feature levels
 //   create  operator                                      CreateOperator alone
 //   run     operator, input, offset, outputs              create, compile, initialise, run
-//   onnx    model_size, files, inputs, outputs, config,   a model on the DirectML provider; with trace, the payload
-//           trace                                         begins with onnxruntime's profile. The client passes the
-//                                                         external data files through a socket (SLICEPORT_SOCKET)
+//   onnx    model_size, files, weights, inputs, outputs,  a model on the DirectML provider, and where its nodes ran. The
+//           config                                        client passes the data files through a socket (SLICEPORT_SOCKET)
 // An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
@@ -31,7 +30,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -328,13 +326,11 @@ struct Unmap {
     void operator()(char *memory) const { unix_function<int (UNIX *)(void *, size_t)>("munmap")(memory, size); }
 };
 
-// An external data file of a model. It is outside of the root folder, so the client passes it as an open file.
+// A data file of a model. It is outside of the root folder, so the client passes it as an open file.
 struct MappedFile {
-    std::wstring name;
     std::unique_ptr<char, Unmap> content;
 
-    explicit MappedFile(const json &file) : name(std::filesystem::u8path(file.at("name").get<std::string>()).wstring()) {
-        const size_t size = file.at("size");
+    explicit MappedFile(size_t size) {
         char byte;
         struct { void *data; size_t size; } piece{&byte, 1};                     // iovec of <sys/socket.h>
         struct { size_t size; int level, type, descriptor, padding; } rights{};  // cmsghdr, with a descriptor as its data
@@ -367,6 +363,7 @@ struct DmlApi {  // the head of OrtDmlApi, whose own header wants more of the Wi
 class Onnx {
     const DmlApi *dml = nullptr;
     Ort::Env env{nullptr};
+    Ort::MemoryInfo memory{nullptr};
 
   public:
     std::string version;
@@ -376,42 +373,32 @@ class Onnx {
         if (!module) throw Failure("LoadLibrary", E_FAIL, "onnxruntime.dll cannot be loaded");
         auto base = reinterpret_cast<const OrtApiBase *(*)()>(GetProcAddress(module, "OrtGetApiBase"))();
         version = base->GetVersionString();
-        Ort::InitApi(base->GetApi(23));  // the first with GetTensorSizeInBytes
+        Ort::InitApi(base->GetApi(24));  // the first with Session_GetEpGraphAssignmentInfo
         env = Ort::Env(ORT_LOGGING_LEVEL_FATAL, "sliceport");
+        memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
         Ort::ThrowOnError(Ort::GetApi().GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)));
     }
 
     std::pair<json, Bytes> run(Device &device, const json &request, unsigned char *payload, const std::vector<MappedFile> &files) try {
-        const bool is_traced = request.at("trace");
-        Ort::Session session = create_session(device, request, payload, files, is_traced);
-        const auto memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
-        const std::vector<std::string> output_names = request.at("outputs");
-        std::vector<std::string> input_names;
-        std::vector<Ort::Value> inputs;
-        size_t position = request.at("model_size");
+        Ort::Session session = create_session(device, request, payload, files);
+        Ort::IoBinding binding(session);
+        unsigned char *data = payload + request.at("model_size").get<size_t>();
         for (const json &input : request.at("inputs")) {
-            const size_t size = input.at("size");
-            const std::vector<int64_t> shape = input.at("shape");
-            const auto element = static_cast<ONNXTensorElementDataType>(input.at("element").get<int>());
-            input_names.push_back(input.at("name"));
-            inputs.push_back(Ort::Value::CreateTensor(memory, payload + position, size, shape.data(), shape.size(), element));
-            position += size;
+            binding.BindInput(input.at("name").get<std::string>().c_str(), tensor_of(input, data));
+            data += input["size"].get<size_t>();
         }
-        const auto outputs = session.Run(Ort::RunOptions{nullptr}, pointers(input_names).data(), inputs.data(), inputs.size(),
-                                         pointers(output_names).data(), output_names.size());
-        json header{{"outputs", json::array()}};
+        for (const std::string name : request.at("outputs")) binding.BindOutput(name.c_str(), memory);
+        session.Run(Ort::RunOptions{nullptr}, binding);
+        const auto outputs = binding.GetOutputValues();
+        json header{{"outputs", json::array()}, {"nodes", assigned_nodes(session)}};
         Bytes bytes;
-        if (is_traced) {
-            bytes = end_profile(session);
-            header["profile_size"] = bytes.size();
-        }
         for (const auto &output : outputs) {
             const auto info = output.GetTensorTypeAndShapeInfo();
             const auto element = info.GetElementType();
             if (element > ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16) throw Failure("Run", E_NOTIMPL, "an output's element type cannot be sent");
             const size_t size = output.GetTensorSizeInBytes();
-            const auto *data = static_cast<const unsigned char *>(output.GetTensorRawData());
-            bytes.insert(bytes.end(), data, data + size);
+            const auto *content = static_cast<const unsigned char *>(output.GetTensorRawData());
+            bytes.insert(bytes.end(), content, content + size);
             header["outputs"].push_back({{"shape", info.GetShape()}, {"element", static_cast<int>(element)}, {"size", size}});
         }
         return {header, bytes};
@@ -420,48 +407,54 @@ class Onnx {
     }
 
   private:
-    Ort::Session create_session(Device &device, const json &request, unsigned char *payload, const std::vector<MappedFile> &files,
-                                bool is_traced) try {
+    Ort::Session create_session(Device &device, const json &request, const unsigned char *model, const std::vector<MappedFile> &files) try {
         Ort::SessionOptions options;
         options.DisableMemPattern().SetExecutionMode(ORT_SEQUENTIAL).SetGraphOptimizationLevel(ORT_DISABLE_ALL);
         for (const auto &entry : request.at("config").items()) options.AddConfigEntry(entry.key().c_str(), entry.value().get<std::string>().c_str());
-        if (is_traced) {
-            wchar_t folder[MAX_PATH + 1] = L"";
-            GetTempPathW(MAX_PATH + 1, folder);
-            options.EnableProfiling((std::wstring(folder) + L"sliceport" + std::to_wstring(GetCurrentProcessId())).c_str());
-        }
         Ort::ThrowOnError(dml->AppendByDevice(options, device.dml.Get(), device.queue.Get()));
-        std::vector<std::wstring> names;
-        std::vector<char *> contents;
-        std::vector<size_t> sizes;
-        for (const auto &file : files) {
-            names.push_back(file.name);
-            contents.push_back(file.content.get());
-            sizes.push_back(file.content.get_deleter().size);
+        // onnxruntime copies weights once if it gets them by their names, and twice if it gets their files.
+        std::vector<std::string> names;
+        std::vector<Ort::Value> weights;
+        for (const json &weight : request.at("weights")) {
+            names.push_back(weight.at("name"));
+            weights.push_back(tensor_of(weight, files.at(weight.at("file")).content.get() + weight.at("offset").get<size_t>()));
         }
-        if (!files.empty()) options.AddExternalInitializersFromFilesInMemory(names, contents, sizes);
-        return Ort::Session(env, payload, request.at("model_size").get<size_t>(), options);
+        if (!names.empty()) options.AddExternalInitializers(names, weights);
+        return Ort::Session(env, model, request.at("model_size").get<size_t>(), options);
     } catch (const Ort::Exception &e) {
         throw Failure("CreateSession", E_FAIL, e.what());
     }
 
-    static std::vector<const char *> pointers(const std::vector<std::string> &names) {
-        std::vector<const char *> result;
-        for (const auto &name : names) result.push_back(name.c_str());
-        return result;
+    // Return a tensor, as a request describes it, whose content stays in place.
+    Ort::Value tensor_of(const json &tensor, void *content) const {
+        const std::vector<int64_t> shape = tensor.at("shape");
+        const auto element = static_cast<ONNXTensorElementDataType>(tensor.at("element").get<int>());
+        return Ort::Value::CreateTensor(memory, content, tensor.at("size").get<size_t>(), shape.data(), shape.size(), element);
     }
 
-    // Return the content of onnxruntime's profile, and remove the file.
-    static Bytes end_profile(Ort::Session &session) {
-        Ort::AllocatorWithDefaultOptions allocator;
-        const auto path = session.EndProfilingAllocated(allocator);
-        Bytes content;
-        if (FILE *file = fopen(path.get(), "rb")) {
-            for (int c; (c = fgetc(file)) != EOF;) content.push_back(static_cast<unsigned char>(c));
-            fclose(file);
+    // Call a function of OrtApi by its position there, because Debian's header may be older than the function.
+    template <class... Arguments> static void call(size_t position, Arguments... arguments) {
+        const auto function = reinterpret_cast<OrtStatus *(*const *)(Arguments...)>(&Ort::GetApi())[position];
+        Ort::ThrowOnError(function(arguments...));
+    }
+
+    // Return the name, the operator type and the provider of each node before DirectML's graph fusion.
+    static json assigned_nodes(const Ort::Session &session) {
+        json result = json::array();
+        const void *const *graphs, *const *nodes;
+        const char *provider, *name, *op_type;
+        size_t graph_count, node_count;
+        call(407, static_cast<const OrtSession *>(session), &graphs, &graph_count);  // Session_GetEpGraphAssignmentInfo
+        for (size_t i = 0; i < graph_count; ++i) {
+            call(408, graphs[i], &provider);             // EpAssignedSubgraph_GetEpName
+            call(409, graphs[i], &nodes, &node_count);  // EpAssignedSubgraph_GetNodes
+            for (size_t k = 0; k < node_count; ++k) {
+                call(410, nodes[k], &name);     // EpAssignedNode_GetName
+                call(412, nodes[k], &op_type);  // EpAssignedNode_GetOperatorType
+                result.push_back({name, op_type, provider});
+            }
         }
-        remove(path.get());
-        return content;
+        return result;
     }
 };
 
@@ -511,7 +504,7 @@ int main() {
             const json request = json::parse(text);
             const std::string action = request.at("do");
             std::vector<MappedFile> files;  // received before anything can fail, or the next request would get them
-            for (const json &file : request.value("files", json::array())) files.emplace_back(file);
+            for (const json &file : request.value("files", json::array())) files.emplace_back(file.at("size").get<size_t>());
             if (!device) device = std::make_unique<Device>();
             if (!onnx && (action == "facts" || action == "onnx")) onnx = std::make_unique<Onnx>();
             if (action == "facts") {

@@ -159,6 +159,24 @@ def test_weights_are_read_from_their_file(directml: device.Device, tmp_path: Pat
     assert [node.op_type for node in run.nodes] == ["Add", "Mul"]
 
 
+def test_one_session_computes_the_outputs_and_places_the_nodes(
+    directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session uploads all weights."""
+    requests: list[dict[str, Any]] = []
+    ask = device.Device._ask_once
+
+    def record(self: device.Device, request: dict[str, Any], *rest: Any) -> Any:
+        requests.append(request)
+        return ask(self, request, *rest)
+
+    monkeypatch.setattr(device.Device, "_ask_once", record)
+    run = run_model(save("(float[4,4] x) => (y, z) { n = Neg (x)  y = Abs (n)  z = Det (x) }", tmp_path / "m.onnx"))
+    providers = {node.op_type: node.provider.removesuffix("ExecutionProvider") for node in run.nodes}
+    assert providers == {"Neg": "Dml", "Abs": "Dml", "Det": "CPU"}
+    assert [request["do"] for request in requests] == ["facts", "onnx"]
+
+
 def test_weights_that_cannot_be_read_are_named(directml: device.Device, tmp_path: Path) -> None:
     path = weights_outside(tmp_path)
     os.truncate(tmp_path / "m.bin", 30000)

@@ -18,7 +18,7 @@ from sliceport.directml.device import client, protocol, windows_host
 from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.install import _EXAMPLE
-from sliceport.directml.device.profile import NodeRun, read_profile
+from sliceport.directml.device.session import NodeRun, StoredTensor
 from sliceport.directml.device.windows_host import Host
 
 ort = pytest.importorskip("onnxruntime")
@@ -91,8 +91,8 @@ def test_lost_device_is_replaced() -> None:
 def onnx_request() -> tuple[dict[str, Any], bytes]:
     data = parse("(float[2] x) => (float[2] y) { y = Neg (x) }").SerializeToString()
     inputs = [{"name": "x", "shape": [2], "element": 1, "size": 8}]
-    request = {"do": "onnx", "model_size": len(data), "files": [], "inputs": inputs, "outputs": ["y"]}
-    return request | {"config": {}, "trace": False}, data + bytes(8)
+    request = {"do": "onnx", "model_size": len(data), "files": [], "weights": [], "inputs": inputs, "outputs": ["y"]}
+    return request | {"config": {}}, data + bytes(8)
 
 
 CPU_HOST = """
@@ -118,8 +118,8 @@ def test_weights_are_read_from_their_file(monkeypatch: pytest.MonkeyPatch, tmp_p
     x = np.linspace(1, 2, weights.size, dtype=np.float32)
     monkeypatch.setattr(client, "sys", SimpleNamespace(platform="win32"))  # payloads are in the pipe, as on Windows
     with Device([sys.executable, "-c", CPU_HOST, "folder"], 60) as device:
-        files = {"data/w.bin": str(path)}
-        (y,), nodes = device.trace_onnx(model.SerializeToString(), {"x": x}, ["y"], data_files=files)
+        stored = {"w": StoredTensor(str(path), 8, weights.nbytes, 1, weights.shape)}
+        (y,), nodes = device.trace_onnx(model.SerializeToString(), {"x": x}, ["y"], weights=stored)
     assert np.array_equal(y, x + weights)
     assert nodes == [NodeRun("sum", "Add", "CPUExecutionProvider")]
 
@@ -146,15 +146,6 @@ def test_session_that_runs_on_the_cpu_alone_is_a_failure(monkeypatch: pytest.Mon
     monkeypatch.setattr(ort, "get_available_providers", lambda: ["DmlExecutionProvider", "CPUExecutionProvider"])
     header, _ = ask(host_with(FakeDevice()), *onnx_request())
     assert header["error"]["message"] == "the DirectML provider does not start on adapter 0"
-
-
-def test_profile_names_the_provider_of_each_node() -> None:
-    def event(name: str, category: str = "Node", **args: str) -> dict[str, Any]:
-        return {"cat": category, "name": name, "args": args}
-
-    on_cpu = event("crop_kernel_time", op_name="Slice", provider="CPUExecutionProvider")
-    events = [event("model_run", "Session"), event("crop_fence_before", op_name="Slice"), on_cpu]
-    assert read_profile(json.dumps(events).encode()) == [NodeRun("crop", "Slice", "CPUExecutionProvider")]
 
 
 def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
