@@ -171,3 +171,31 @@ def test_cpp_writes_the_same_results(folder: Path, tmp_path: Path, cache: pytest
     assert not (copy / "results.json").exists()
     subprocess.run([program, "CPU"], cwd=copy, check=True)
     assert_same_results(folder, copy)
+
+
+def test_cpp_refuses_a_changed_or_missing_file(folder: Path, tmp_path: Path, cache: pytest.Cache) -> None:
+    copy = copy_of(folder, tmp_path)
+    program = compile_probe(copy / "probe.cpp", cache)
+    file = copy / "0.npy"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + b"?")
+    for _ in range(2):
+        done = subprocess.run([program], cwd=copy, capture_output=True, text=True, check=False)
+        assert done.stderr == "probe: 0.npy is missing or was changed; copy the folder again\n"
+        assert done.returncode == 1
+        file.unlink(missing_ok=True)
+    assert not (copy / "results.json").exists()
+
+
+def test_digests_of_cpp_are_right_for_every_length(folder: Path, tmp_path: Path, cache: pytest.Cache) -> None:
+    """SHA-256 pads the last block, or adds another one."""
+    copy = copy_of(folder, tmp_path)
+    program = compile_probe(copy / "probe.cpp", cache)
+    lines = re.findall("^state .*$", (copy / "probe.txt").read_text(), re.MULTILINE)
+    for size in (*range(130), 100_000):
+        content = bytes(i * i % 251 for i in range(size))
+        (copy / f"{size}.bin").write_bytes(content)
+        lines.append(f"sha256 {hashlib.sha256(content).hexdigest()} {size}.bin")
+    (copy / "probe.txt").write_text("\n".join(lines))
+    subprocess.run([program], cwd=copy, check=True)
+    assert json.loads((copy / "results.json").read_text())["cuts"] == {}
