@@ -1,4 +1,4 @@
-"""A whole model on the real DirectML execution provider: which nodes ran where, and how far its outputs differ."""
+"""A whole model on the real DirectML execution provider: the provider of each node, and how far its outputs differ."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class ModelRun:
 
     Attributes:
         facts: The adapter and the versions that it ran on.
-        nodes: The nodes, each with its provider; empty if the model did not run, or onnxruntime is older than 1.24.
+        nodes: The nodes with their providers, as `trace_onnx` returns them; empty if the model did not run.
         outputs: The outputs and how far they differ.
         findings: The refusals and differences, with the node if the search found it.
         arrays: The values of the outputs, by name.

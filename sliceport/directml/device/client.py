@@ -200,9 +200,10 @@ class Device:
         fusion: bool = True,
         weights: Mapping[str, StoredTensor] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and return also its nodes before fusion, each with its provider.
+        """Run a model like `run_onnx`, and return also its nodes as they are assigned to providers before fusion.
 
-        Versions of onnxruntime before 1.24 do not report nodes.
+        Nodes of branches that do not run are among them, and so are Casts that onnxruntime then removes. Versions of
+        onnxruntime before 1.24 do not report nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
@@ -268,15 +269,17 @@ class Device:
         if self._process is None:
             self._process = self._start()
         if self._memory is not None:
-            _write(self._memory, parts)
+            with open(self._memory, "wb", closefd=False) as file:
+                file.seek(0)
+                file.writelines(parts)
             parts = []
         # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
             # The host program sees no paths outside of its root folder, so it gets open files.
             if sys.platform != "win32" and self._socket is not None:
-                for file in files:
-                    socket.send_fds(self._socket, [b"f"], [file])
+                for descriptor in files:
+                    socket.send_fds(self._socket, [b"f"], [descriptor])
             header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)
         except TimeoutError:
             self._end_host(kill=True)
@@ -342,18 +345,6 @@ def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> 
             written += process.stdin.write(part[written:])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
     return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
-
-
-def _write(memory: int, parts: Sequence[memoryview]) -> None:
-    """Write a payload into the file that the host program shares."""
-    if sys.platform == "win32":
-        raise NotImplementedError
-    position = 0
-    for part in parts:
-        written = 0
-        while written < len(part):  # one call writes at most 2 GiB
-            written += os.pwrite(memory, part[written:], position + written)
-        position += written
 
 
 def _open(path: str) -> BinaryIO:

@@ -26,7 +26,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class NodeRun:
-    """A node, and the execution provider that runs it."""
+    """A node, and the execution provider that it is assigned to."""
 
     name: str
     op_type: str

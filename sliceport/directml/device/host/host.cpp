@@ -9,7 +9,7 @@
 //   facts   levels                                        versions, adapter, the highest of these feature levels
 //   create  operator                                      CreateOperator alone
 //   run     operator, input, offset, outputs              create, compile, initialise, run
-//   onnx    model_size, files, weights, inputs, outputs,  a model on the DirectML provider, and where its nodes ran. The
+//   onnx    model_size, files, weights, inputs, outputs,  a model on the DirectML provider, and its nodes' providers. The
 //           config                                        client passes the data files through a socket (SLICEPORT_SOCKET)
 // An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
@@ -215,20 +215,13 @@ struct Device {
         ComPtr<ID3D12Resource> temporary;
         if (needs.TemporaryResourceSize) {
             temporary = writable_buffer(needs.TemporaryResourceSize);
-            DML_BUFFER_BINDING b{temporary.Get(), 0, needs.TemporaryResourceSize};
-            DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
-            table->BindTemporaryResource(&bound);
+            table->BindTemporaryResource(binding_descs({{temporary.Get(), 0, needs.TemporaryResourceSize}}).data());
         }
-        if (persistent) {
-            DML_BUFFER_BINDING b{persistent, 0, needs.PersistentResourceSize};
-            DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
-            table->BindPersistentResource(&bound);
-        }
+        if (persistent) table->BindPersistentResource(binding_descs({{persistent, 0, needs.PersistentResourceSize}}).data());
         // The next three methods have no result: an error in them removes the device.
-        const auto bound_inputs = binding_descs(inputs), bound_outputs = binding_descs(outputs);
-        if (!inputs.empty()) table->BindInputs(static_cast<UINT>(inputs.size()), bound_inputs.data());
+        if (!inputs.empty()) table->BindInputs(static_cast<UINT>(inputs.size()), binding_descs(inputs).data());
         check(dml->GetDeviceRemovedReason(), "BindInputs");
-        if (!outputs.empty()) table->BindOutputs(static_cast<UINT>(outputs.size()), bound_outputs.data());
+        if (!outputs.empty()) table->BindOutputs(static_cast<UINT>(outputs.size()), binding_descs(outputs).data());
         check(dml->GetDeviceRemovedReason(), "BindOutputs");
         recorder->RecordDispatch(list.Get(), dispatchable, table.Get());
         check(dml->GetDeviceRemovedReason(), "RecordDispatch");
@@ -236,6 +229,7 @@ struct Device {
         finish();
     }
 
+    // Return descriptions that point to `buffers`.
     static std::vector<DML_BINDING_DESC> binding_descs(const std::vector<DML_BUFFER_BINDING> &buffers) {
         std::vector<DML_BINDING_DESC> descs;
         for (const auto &each : buffers) descs.push_back({DML_BINDING_TYPE_BUFFER, &each});
@@ -321,14 +315,22 @@ struct Device {
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
+// Map a file for reading, shared with its writer (1, MAP_SHARED) or not (2, MAP_PRIVATE).
+static unsigned char *map_file(int descriptor, size_t size, int flags) {
+    auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
+    void *memory = map(nullptr, size, 1, flags, descriptor, 0);  // PROT_READ
+    if (memory == reinterpret_cast<void *>(-1)) throw Failure("mmap", E_OUTOFMEMORY);
+    return static_cast<unsigned char *>(memory);
+}
+
 struct Unmap {
     size_t size;
-    void operator()(char *memory) const { unix_function<int (UNIX *)(void *, size_t)>("munmap")(memory, size); }
+    void operator()(unsigned char *memory) const { unix_function<int (UNIX *)(void *, size_t)>("munmap")(memory, size); }
 };
 
 // A data file of a model. It is outside of the root folder, so the client passes it as an open file.
 struct MappedFile {
-    std::unique_ptr<char, Unmap> content;
+    std::unique_ptr<unsigned char, Unmap> content;
 
     explicit MappedFile(size_t size) {
         char byte;
@@ -345,11 +347,8 @@ struct MappedFile {
         } message{nullptr, 0, &piece, 1, &rights, sizeof rights, 0};
         auto receive = unix_function<int64_t (UNIX *)(int, void *, int)>("recvmsg");
         if (receive(atoi(getenv("SLICEPORT_SOCKET")), &message, 0) != 1) throw Failure("recvmsg", E_FAIL);
-        auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
-        void *memory = map(nullptr, size, 1, 2, rights.descriptor, 0);  // PROT_READ, MAP_PRIVATE
+        content = {map_file(rights.descriptor, size, 2), Unmap{size}};
         unix_function<int (UNIX *)(int)>("close")(rights.descriptor);
-        if (memory == reinterpret_cast<void *>(-1)) throw Failure("mmap", E_OUTOFMEMORY);
-        content = {static_cast<char *>(memory), Unmap{size}};
     }
 };
 
@@ -460,12 +459,6 @@ class Onnx {
 
 // ---- the pipe ------------------------------------------------------------------------------------------------------
 
-// Map the file in which the client puts payloads, once for all requests: addresses may reach beyond the end of a file.
-static unsigned char *map_shared_memory(size_t size) {
-    auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
-    return static_cast<unsigned char *>(map(nullptr, size, 1, 1, atoi(getenv("SLICEPORT_MEMORY")), 0));  // PROT_READ, MAP_SHARED
-}
-
 static void answer(FILE *out, const json &header, const Bytes &payload) {
     const std::string text = header.dump(-1, ' ', true, json::error_handler_t::replace);
     const UINT32 header_size = static_cast<UINT32>(text.size());
@@ -491,7 +484,8 @@ int main() {
     std::unique_ptr<Device> device;
     std::unique_ptr<Onnx> onnx;
     const size_t max_payload = 8ull << 30;
-    unsigned char *payload = map_shared_memory(max_payload);
+    // The client puts payloads into one file, which is mapped once: addresses may reach beyond its end.
+    unsigned char *payload = map_file(atoi(getenv("SLICEPORT_MEMORY")), max_payload, 1);
     UINT32 header_size;
     UINT64 payload_size;
     while (fread(&header_size, 4, 1, stdin) && fread(&payload_size, 8, 1, stdin)) {
