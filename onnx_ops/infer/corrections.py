@@ -46,6 +46,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
         return dims if data_dims else None
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
+    if node.op_type in ("AveragePool", "ConvTranspose", "LpPool", "MaxPool"):
+        return _correct_windows(node, data_dims, dims)
     is_reduction = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
     may_be_empty = data_dims is None or not all(isinstance(dim, int) and dim > 0 for dim in data_dims)
     return _open_negative_axes(node, inputs, dims) if is_reduction and may_be_empty else dims
@@ -61,6 +63,32 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
     if len(known_sizes) < len(inputs):
         return dims
     return tuple([sum(known_sizes) if index == axis % len(dims) else dim for index, dim in enumerate(dims)])
+
+
+def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
+    """Return the dims of a pool or ConvTranspose with the spatial sizes of onnxruntime, open if its formula differs.
+
+    Of a pool with ceil_mode, onnxruntime leaves out a last window that starts behind the data and the padding before.
+    """
+    if dims is None or data_dims is None:
+        return dims
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    auto_pad = attributes.get("auto_pad") or b"NOTSET"
+    name, neutral = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
+    is_wide = any(each != neutral for each in attributes.get(name, ()))
+    if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_wide):
+        return dims[:2] + (None,) * len(dims[2:])
+    if not attributes.get("ceil_mode"):
+        return dims
+    ones, zeros = (1,) * len(dims), (0,) * len(dims)
+    pads = attributes.get("pads", zeros) if auto_pad == b"NOTSET" else zeros
+    windows = zip(dims[2:], data_dims[2:], attributes.get("strides", ones), pads, strict=False)
+    return dims[:2] + tuple(
+        [
+            dim - 1 if isinstance(dim, int) and isinstance(size, int) and (dim - 1) * stride >= size + pad else dim
+            for dim, size, stride, pad in windows
+        ]
+    )
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
