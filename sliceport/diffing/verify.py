@@ -164,7 +164,7 @@ class Verifier:
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
-        repeats += [(f" with shapes {others}", others, seed) for others in all_shapes if others != first_shapes]
+        repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
         for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
             try:

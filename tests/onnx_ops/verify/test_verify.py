@@ -465,7 +465,7 @@ def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
 def test_difference_at_another_size_is_found(tmp_path: Path) -> None:
     before, after = save(OPEN, tmp_path / "before.onnx"), save(RIGHT_FOR_TWO, tmp_path / "after.onnx")
     (difference, _) = verify_rewriting(before, after).differences
-    assert "with shapes {'x': (3, 3)}: its shape is [2, 3] for [3, 3]" in difference.message
+    assert "with input_shapes={'x': (3, 3)}: its shape is [2, 3] for [3, 3]" in difference.message
 
 
 def test_difference_without_elements_is_found(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_difference_without_elements_is_found(tmp_path: Path) -> None:
     text = """(float[n,3] x) => (y) <int64[2] one = {1, 1}> { sizes = Shape (x)  y = Max (sizes, one) }"""
     after = save(text, tmp_path / "after.onnx")
     (difference, _) = verify_rewriting(before, after).differences
-    assert "with shapes {'x': [0, 3]}: first at index [0], 1 for 0" in difference.message
+    assert "with input_shapes={'x': (0, 3)}: first at index [0], 1 for 0" in difference.message
 
 
 def test_wrong_float_without_elements_is_found(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_wrong_float_without_elements_is_found(tmp_path: Path) -> None:
     }"""
     after = save(text, tmp_path / "after.onnx")
     (difference, _) = verify_rewriting(before, after).differences
-    assert "with shapes {'x': [0, 3]}: first at index [0, 0], 1.0 for 0.0" in difference.message
+    assert "with input_shapes={'x': (0, 3)}: first at index [0, 0], 1.0 for 0.0" in difference.message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fills memory by mallopt of glibc")
