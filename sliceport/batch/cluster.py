@@ -31,29 +31,30 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _URL = re.compile(r"(?:dask://|(tcp://|tls://))((?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5})/?")
-"""Scheme, host and port. An address without a scheme gets that of Dask's configuration."""
+"""Protocol, host and port of a scheduler. For `dask://`, Dask's configuration sets the protocol."""
 _TIMEOUT = 20.0
 """Seconds to connect to the scheduler, and to tell the workers that the run is over."""
 _RETRIES = 2
-"""Number of times that a task is repeated after an exception, such as a share that does not answer."""
+"""Number of times that Dask repeats a task that raised an exception, such as for a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""The scheduler has 32 tasks at once, or 4 for each thread if that is more.
+"""The scheduler gets at most 32 tasks at once, or 4 for each thread of the workers if that is more.
 
-It does not have all tasks, because each death of a worker counts against all tasks of the worker.
+If it had all tasks, a worker could have many of them. When a worker dies, Dask counts that against each task of the
+worker, and gives up a task after a few deaths.
 """
 _PAUSE = 1.0
-"""Seconds between two attempts while every worker that is left is unfit."""
+"""Seconds between two attempts while none of the connected workers fits."""
 
 
 def open_cluster(url: str) -> Runner:
-    """Connect to a cluster.
+    """Connect to a cluster, and return a runner that gives tasks to its workers.
 
     Args:
-        url: `dask://HOST:PORT`, the scheduler, with the protocol of Dask's configuration. `tcp://HOST:PORT` and
-            `tls://HOST:PORT` set the protocol.
+        url: The address of the scheduler: `dask://HOST:PORT` uses the protocol of Dask's configuration,
+            `tcp://HOST:PORT` and `tls://HOST:PORT` name the protocol.
 
     Raises:
-        UsageError: The URL is not written like that, or the scheduler cannot be reached.
+        UsageError: The URL has another form, or the scheduler cannot be reached.
         MissingExtra: distributed is not installed.
     """
     match = _URL.fullmatch(url)
@@ -71,7 +72,7 @@ def open_cluster(url: str) -> Runner:
     progress.say(f"connecting to {address}")
     try:
         client = Client(address, timeout=_TIMEOUT, set_as_default=False, name="sliceport")
-    except Exception as error:  # of the network, of TLS, of another version of distributed
+    except Exception as error:  # each cause, such as the network or TLS, has errors of its own
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({reason}).") from None
     return _DaskRunner(client, address).run
@@ -80,7 +81,8 @@ def open_cluster(url: str) -> Runner:
 class _DaskRunner:
     """A runner that gives tasks to the workers of a scheduler.
 
-    A worker finds out with its first task of a run whether it fits. If not, the task goes to another worker.
+    A worker fits a run if it has the same versions of all packages, and sees the models and the results. It checks
+    that with its first task of the run. If it does not fit, it refuses the task, and the task is submitted again.
     """
 
     def __init__(self, client: Client, address: str) -> None:
@@ -94,7 +96,7 @@ class _DaskRunner:
         self._fit: list[str] = []
         """Addresses of the workers that may fit."""
         self._limit = 1
-        """Number of tasks under way: one until a worker fits."""
+        """Largest number of tasks under way: 1 until a worker is known to fit."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Do all tasks; see `Runner`."""
@@ -110,7 +112,8 @@ class _DaskRunner:
                     return
                 self._look_for_workers()
                 futures = {future.key: future for future in completed.next_batch()}
-                results = self._ask(self._client.gather, futures, errors="skip")  # Dask repeats a task without result
+                # If a worker died with a result, Dask repeats its task first. A task that failed has the result None.
+                results = self._ask(self._client.gather, futures, errors="skip")
                 for key, future in futures.items():
                     task = self._tasks.pop(key)
                     done = self._read_future(job, task, future, results[key])
@@ -119,14 +122,14 @@ class _DaskRunner:
                     else:
                         yield done
         finally:
-            if self._client.status == "running":  # else the scheduler is lost, and its workers end by themselves
+            if self._client.status == "running":  # otherwise the scheduler is lost, and its workers end
                 with suppress(Exception, CancelledError):  # a cluster that is ending raises many kinds of errors
                     limits: Any = {"on_error": "ignore", "callback_timeout": _TIMEOUT}
                     self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
             self._client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Set the workers that may fit and, once one has done a task, the number of tasks under way.
+        """Update the workers that may fit and, once a worker has done a task, the limit of tasks under way.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
@@ -141,14 +144,14 @@ class _DaskRunner:
             others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
             raise UsageError(next(iter(self._refusals.values())) + others)
         if threads and not self._fit:
-            time.sleep(_PAUSE)  # the workers that fit have ended, and others may come
+            time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
 
     def _submit(self, job: Job, task: Task, journal: str) -> Any:
-        """Give a task to the scheduler. Once a worker has refused the run, the scheduler prefers the others."""
+        """Give a task to the scheduler. Once a worker has refused the run, ask for the workers that have not."""
         key = f"{self._name}-{secrets.token_hex(8)}"
         options: dict[str, Any] = {"key": key, "pure": False, "retries": _RETRIES}
         if preferred := [address for address in self._fit if self._refusals and address not in self._refusals]:
-            # Other workers remain allowed: a task would wait for ever for workers that have ended.
+            # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": preferred, "allow_other_workers": True}
         model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
         packed = pickle.dumps((job, task, journal, model))
@@ -182,7 +185,7 @@ class _DaskRunner:
         return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
     def _ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Call a method of the client. All errors mean that the connection is lost; Dask has many classes for them."""
+        """Call a method of the client. Any error counts as a lost connection, because Dask has many classes for it."""
         try:
             return request(*args, **options)
         except (Exception, CancelledError):

@@ -22,7 +22,7 @@ from sliceport.sandbox import supervisor
 _STOP_TIMEOUT = 5.0
 """Seconds to end the tasks of a stopped run."""
 _stop_events: dict[str, threading.Event] = {}
-"""For each run that this worker fits, or that is over, an event that is set when the run is over."""
+"""An event for each run that this worker has accepted, or that is over. It is set when the run is over."""
 _runs_of_tasks: list[str] = []
 """The name of the run of each task under way."""
 
@@ -38,7 +38,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, Do
     Args:
         run: The name of the run.
         needed: The versions that the worker must have.
-        packed: The pickled job, task, journal and model; see `describe_refusal`. Only the same versions can read them.
+        packed: The pickled job, task, journal and model; see `describe_refusal`. Other versions may fail to read them.
 
     Returns:
         The address of this worker; why the worker does not fit, or an empty string; and the outcome if it fits.
@@ -70,12 +70,12 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> tuple[str, str, Do
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return why this worker cannot take part in a run: it does not see the results or the model. Empty if it can.
+    """Return the reason why this worker cannot take part in a run. Return "" if it sees the results and the model.
 
     Args:
         root: The folder or URL of the results.
-        journal: A journal among the results. Its name is random, so a worker that sees the journal sees the results.
-        model: The path of a model, or None if no model is at a path.
+        journal: The name of a journal. It is random, so a folder with this file is the folder of the results.
+        model: The path of the model; None for a model at a URL, or one that the client does not see either.
     """
     try:
         sees_results = open_store(root).has(journal)
@@ -93,7 +93,7 @@ def _name_worker() -> str:
 
 
 def stop_run(run: str) -> None:
-    """End the tasks of a run, unless other runs have tasks here, because `end_calls` would end those, too."""
+    """End the tasks of a run, unless this worker has tasks of other runs, which `end_calls` would end as well."""
     _stop_events.setdefault(run, threading.Event()).set()
 
     def end_tasks() -> None:
@@ -105,13 +105,14 @@ def stop_run(run: str) -> None:
         if not _runs_of_tasks:
             supervisor.end_idle()
 
-    threading.Thread(target=end_tasks, daemon=True).start()  # this thread answers the scheduler
+    threading.Thread(target=end_tasks, daemon=True).start()  # the current thread has to answer the scheduler
 
 
 def make_remote(name: str) -> Callable[..., Any]:
     """Return a function that calls a function of this module on a worker.
 
-    The function is local, so that Dask pickles its code, and a scheduler without sliceport can load it.
+    The returned function is a local one. Dask pickles the code of a local function, but only the name of a global one,
+    which a scheduler without sliceport could not load.
     """
 
     def call(*args: Any) -> Any:

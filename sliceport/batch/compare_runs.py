@@ -19,12 +19,12 @@ from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
 
 _Mask = Callable[[str], str]
-"""Removes the versions and options of a run from a text, so that the texts of two runs can be compared."""
+"""A function that removes the versions and options of a run from a text, so that texts of two runs can be compared."""
 _PARTS = ("message", "findings", "input_shapes", "result")
 
 
 class Change(NamedTuple):
-    """A package or an option with different versions or values in the two runs. None stands for a missing one."""
+    """A package or an option with different versions or values in the two runs; None for a run that lacks it."""
 
     name: str
     before: Any
@@ -68,11 +68,11 @@ class RunComparison:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no model of both runs has a new finding or failure."""
+        """Whether no model that is in both runs has a new finding or failure."""
         return not self.new
 
     def count_common(self) -> int:
-        """Return the number of models of both runs."""
+        """Return the number of models that are in both runs."""
         return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
 
     def to_json(self) -> dict[str, Any]:
@@ -97,11 +97,11 @@ class RunComparison:
     def text(self, columns: int | None) -> str:
         """Return lines wrapped to `columns`: versions, options, counts, and at most 20 models of each kind."""
         parts = []
-        for word, differences in (("package", self.versions), ("option", self.options)):
+        for heading, differences in (("package", self.versions), ("option", self.options)):
             if differences:
                 rows = [(name, show_value(before), show_value(after)) for name, before, after in differences]
-                parts.append(table([(word, "before", "after"), *rows], columns))
-            elif word == "package":
+                parts.append(table([(heading, "before", "after"), *rows], columns))
+            elif heading == "package":
                 parts.append("Both runs have the same versions of all packages.")
         counts = ", ".join(f"{count:,} {name}" for name, count in self.counts().items())
         parts.append(f"{count_models(self.count_common())} in both runs: {counts}")
@@ -201,7 +201,7 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
             fixed_keys[_identify(problem)] -= 1
         else:
             new.append(problem)
-    # A model that fails now may still have its earlier findings.
+    # A model that fails now is not fixed: it may still have its earlier findings.
     fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in fixed_keys.elements()]
     change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
@@ -218,9 +218,9 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
 
 
 def _list_problems(row: Row) -> list[Finding]:
-    """Return the findings of a model that is not clean, without the informative ones.
+    """Return the findings of a model without the informative ones; none for a clean model.
 
-    A model that failed, or has no such finding, gets one for its verdict.
+    If the model failed, or if no other finding is left, the list ends with a finding for the verdict.
     """
     problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
@@ -254,7 +254,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     """
     version_patterns = []
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
-        escaped = re.escape(version)  # stands first, so that the search for it is fast
+        escaped = re.escape(version)  # first in the pattern, because `re` searches fast for a literal prefix
         version_patterns.append(
             (version, re.compile(rf"{escaped}(?<![\w.]{escaped})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)"))
         )
@@ -262,7 +262,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
-        # A value of a shell ends at a space, unless it is quoted; JSON escapes the quotes.
+        # On a command line, a value without quotes ends at a space. A double quote or a backslash ends the JSON string.
         option_patterns.append(
             re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)""")
         )

@@ -15,16 +15,16 @@ from sliceport.user_cache import user_cache
 State = tuple[int, ...] | None
 """Device, inode, size and times of a file; None for a missing file.
 
-A file that is changed gets another state, except within the times that `_SETTLED` allows for.
+A change of a file changes its state, except for the changes that `_SETTLED` describes.
 """
 
 _SMALL = 2**20
 """Size in bytes below which hashing a file is faster than reading the cache."""
 _SETTLED = 60.0
-"""Age in seconds of the last change of a file from which on its digest is cached.
+"""A digest is cached if the last change of the file was more than this number of seconds ago.
 
-A second change within one tick of the file system's clock leaves the time as it is. So does a change through a memory
-map, until the system has written the page to the disk, which takes up to 35 s on Linux.
+A second change within one tick of the file system's clock does not change the times of the file. A change through a
+memory map does so only when the system writes the page to the disk, which takes up to 35 s on Linux.
 """
 
 _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
@@ -39,9 +39,9 @@ def state_of(path: str) -> State:
 
 
 def digest_file(path: str) -> str:
-    """Return the SHA-256 of a file's content, for a large file from the cache if its state has not changed.
+    """Return the SHA-256 of a file's content. Read it from the cache for a large file whose state has not changed.
 
-    `ctime` is set by the system alone: `touch -d`, `rsync -t` and `os.utime` set `mtime` back, but not `ctime`.
+    The state includes `ctime`, because `touch -d`, `rsync -t` and `os.utime` can set `mtime` back, but not `ctime`.
 
     Raises:
         OSError: The file cannot be read.

@@ -1,4 +1,4 @@
-"""The file systems of URLs, by fsspec: object stores, hubs, servers, archives."""
+"""The file systems that URLs name, through fsspec: object stores, hubs, servers, archives."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ _DELAYS = (0.2, 1.0, 3.0)
 _TRANSIENT = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
 """Transient errors of aiohttp, botocore and http.client that do not derive from OSError."""
 _NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
-"""Errors that botocore raises after its own retries."""
+"""Errors of botocore that are not worth retrying, because botocore has retried already."""
 _LASTING = {
     *(errno.EACCES, errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC),
     *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
 }
+"""Numbers of system errors that a repetition does not mend."""
 _DIGESTS = ("ETag", "etag", "md5Hash", "crc32c", "CRC", "blob_id")
-"""Entries of `info` that change with the content of a file: of S3 and HTTP, Azure, Google, zip and Hugging Face."""
+"""Keys of fsspec's `info` whose values change with the content of a file.
+
+S3 and HTTP have `ETag`, Azure `etag`, Google `md5Hash` and `crc32c`, zip archives `CRC`, and Hugging Face `blob_id`.
+"""
 
 
 class RemoteError(UsageError):
@@ -88,14 +92,14 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
             if name.startswith(".") or entry.get("islink") or path in excluded:
                 del folders[name]
         entries |= {entry["name"]: entry for entry in files.values()}
-    fs.invalidate_cache()  # the cache holds an entry for every file
+    fs.invalidate_cache()  # frees memory: the cache holds an entry for every file
     return entries
 
 
 def describe_state(url: str) -> str | None:
     """Return a text that changes with the content of a file, or None if the file system has no digest of the content.
 
-    Size and time of change, which `ukey` hashes for most servers, do not suffice: `rsync -t` keeps both.
+    Size and time of change, which `ukey` of fsspec hashes for most servers, do not suffice: `rsync -t` can keep both.
 
     Raises:
         FileNotFoundError: The file is missing.
@@ -113,11 +117,13 @@ def describe_state(url: str) -> str | None:
     return None if is_weak or not digests else f"{url} {info.get('size')} {digests}"
 
 
-def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
-    """Run an action at a URL, and repeat it after a transient error. Messages name it by the participle `verb`.
+def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
+    """Run an action at a URL, and repeat it after a transient error.
+
+    Messages name the action by `participle`, such as `read`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError, ImportError: As the action does.
+        FileNotFoundError, NotADirectoryError, ImportError: The action raises it.
         UsageError: The action raises anything else.
     """
     for delay in (*_DELAYS, None):
@@ -127,7 +133,7 @@ def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
             raise
         except Exception as error:  # each implementation raises errors of its own
             if delay is None or not _is_transient(error):
-                raise failure(verb, url, error) from error
+                raise failure(participle, url, error) from error
         time.sleep(delay)
     raise AssertionError("the last attempt returns or raises")
 
@@ -135,14 +141,14 @@ def attempt(verb: str, url: str, action: Callable[[], T]) -> T:
 def _is_transient(error: Exception) -> bool:
     """Return whether an error is transient and worth retrying."""
     if isinstance(error, OSError):
-        # Implementations raise these classes without a number.
+        # Implementations of fsspec raise these classes without an error number.
         is_lasting = isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
         return not is_lasting and error.errno not in _LASTING
     names = {kind.__name__ for kind in type(error).__mro__}
     return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
-def failure(verb: str, url: str, error: Exception) -> RemoteError:
+def failure(participle: str, url: str, error: Exception) -> RemoteError:
     """Return the error for a failed action at a URL; see `attempt`."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return RemoteError(f"'{url}' cannot be {verb} ({reason}).")
+    return RemoteError(f"'{url}' cannot be {participle} ({reason}).")

@@ -20,10 +20,10 @@ from sliceport.errors import ModelError
 from sliceport.formats import format_of
 
 _MISSING = "missing"
-"""Placeholder for the digest of a file that a model names and that is missing."""
+"""Placeholder for the digest of a missing file that a model names."""
 
 Digests = dict[str, str]
-"""The digests of a model's files: of the model by the empty name, and of the files beside it by theirs."""
+"""The digests of a model's files by name. The model itself has the empty name."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Identity:
     files: Mapping[str, State] = field(default_factory=dict)
 
     def is_current(self) -> bool:
-        """Return whether all files are as they were hashed. Other programs may change them at any time."""
+        """Return whether no file has changed since it was hashed. Other programs may change the files at any time."""
         return all(state_of(file) == state for file, state in self.files.items())
 
 
@@ -51,12 +51,12 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     Args:
         job: The command and options of the run.
         task: The model.
-        folder: A local folder for copies of what lies at URLs.
+        folder: A local folder for copies of files at URLs.
         downloads: Whether a model at a URL is copied even if the digests of its files are cached.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format takes the model, or it cannot be copied.
+        UsageError: No format accepts the model, or the model cannot be copied.
         MissingExtra: A package for such URLs is not installed.
     """
     files: dict[str, State] = {}
@@ -106,7 +106,7 @@ def _digest_files(path: str, files: dict[str, State]) -> Digests:
 
 
 def _read_cached_digests(url: str) -> Digests | None:
-    """Return the digests of a model at a URL; None if the cache lacks a file in its present state."""
+    """Return the digests of a model at a URL; None if the cache lacks the present state of a file."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
             return None
@@ -122,7 +122,7 @@ def _read_cached_digests(url: str) -> Digests | None:
                 return None
             digests[name] = cached
         return digests
-    except (FileNotFoundError, ValueError):  # the download raises the error for a model that is missing
+    except (FileNotFoundError, ValueError):  # if the model is missing, the download raises the error
         return None
 
 
@@ -155,7 +155,7 @@ def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | Non
 
 
 def fetch(location: str, folder: Path) -> str:
-    """Return the path of a file. Copy a file at a URL, and the files beside it, into `folder`.
+    """Return the local path of a file. Copy a file at a URL, and the files beside it, into `folder`.
 
     Raises:
         UsageError: The file cannot be read.

@@ -12,9 +12,10 @@ A manifest is TOML or JSON lines:
 
     {"model": "zoo/gpt2.onnx", "input_shapes": {"x": [1, 32]}, "input": {"x": "arrays/x.npy"}}
 
-`model` is a path, relative to the manifest's folder, a URL, or a pattern of either. In a pattern, `*` stands for any
-characters, `?` for one, both including `/`, and `[…]` for one of several. If several entries match a model, the last
-shape and the last array of each input hold. The defaults come before all entries.
+`model` is a path relative to the manifest's folder, a URL, or a pattern of paths or URLs. In a pattern, `*` matches any
+characters, `?` matches one character, and `[…]` matches one of the characters in the brackets. `*` and `?` also match
+`/`. If several entries match a model, an input gets the last shape and the last array that the entries have for it. The
+defaults count as the first entry.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Entry:
 
 
 class Manifest:
-    """A manifest. It remembers the entries that matched a model.
+    """A manifest. It keeps track of the entries that have not matched a model yet.
 
     Args:
         path: Its file.
@@ -161,7 +162,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 def _read_text(path: str) -> str:
     try:
-        if os.path.isdir(path):  # Windows reports another error for a folder
+        if os.path.isdir(path):  # Windows would report a folder as a missing permission
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
@@ -205,7 +206,7 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise _Mistake(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+        raise _Mistake(f"key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice")
     return data
 
 
@@ -225,7 +226,7 @@ def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -
     tables = {key: data.get(key, {}) for key in _KEYS[1:]}
     for key, table in tables.items():
         if not isinstance(table, dict):
-            raise _Mistake(f"{key!r} must be an object by names of inputs, got {quote(table)}")
+            raise _Mistake(f"{key!r} must be an object whose keys are names of inputs, got {quote(table)}")
     shapes = {name: _read_shape(name, sizes) for name, sizes in tables["input_shapes"].items()}
     inputs = {name: _read_file(path, name, file) for name, file in tables["input"].items()}
     return Entry(where, model, shapes, inputs)

@@ -1,10 +1,11 @@
 """Names of models: paths and URLs.
 
-Names stay text. A name that is not UTF-8 holds the lone surrogates that `os.fsdecode` makes of its bytes. `json.dumps`
-writes them as ASCII, `json.loads` reads them back, `printable` escapes them, and `open` takes them. `str.encode` fails
-for such a name; use `encode_name`.
+A name is a `str`. If its bytes are not UTF-8, it contains the lone surrogates that `os.fsdecode` makes of the bytes.
+`json.dumps` writes them as ASCII, `json.loads` reads them back, `printable` escapes them, and `open` accepts them.
+`str.encode` fails for such a name; use `encode_name`.
 
-On Windows, too, names have `/` between folders, so that runs there and elsewhere can be compared, and share a folder.
+Names have `/` between folders on Windows as well, so that runs on Windows and on other systems can be compared, and can
+share a folder.
 """
 
 from __future__ import annotations

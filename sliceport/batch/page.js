@@ -1,5 +1,5 @@
 "use strict";
-// Draws the models of a run, which `page.py` has sorted and made printable. All data reach the page as textContent.
+// Draws the models of a run, which `page.py` has sorted and made printable. All data reach the page as textContent, so none of it is read as HTML.
 (async () => {
   const PAGE = 100, FEW = 12;
   const byId = (id) => document.getElementById(id);
@@ -54,7 +54,7 @@
     const items = names.map((name) => drawFilter(g, name)), rest = items.splice(FEW);
     const more = rest.length ? make("details", {}, make("summary", {}, `${number(rest.length)} more`), make("ul", {}, ...rest)) : null;
     const group = make("details", { class: "group", "aria-label": title }, make("summary", {}, title), make("ul", {}, ...items), more);
-    group.open = title === "Reason" || !matchMedia("(max-width: 48rem)").matches; // models are near where there is little room
+    group.open = title === "Reason" || !matchMedia("(max-width: 48rem)").matches; // on a small screen, closed groups keep the models in sight
     byId("filters").append(group);
   });
 

@@ -19,7 +19,7 @@ from sliceport.report.page import open_template, read_text
 from sliceport.report.table import printable
 
 _CHUNK = 2**18
-"""Number of characters of findings and results from which on a block is compressed and the next one begins."""
+"""Number of characters of findings and results after which a block is compressed, and the next block begins."""
 _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
@@ -70,7 +70,7 @@ class _Data:
     summary: Summary = field(default_factory=Summary)
     _change_counts: Counter[str] = field(default_factory=Counter)
     _rows: list[tuple[bool, int, str, str]] = field(default_factory=list)
-    """The rows of the table as JSON, after their sort keys: whether nothing is new, verdict, model."""
+    """Sort keys and JSON of each row. The keys: whether no finding is new, the number of the verdict, and the model."""
     _starts: list[int] = field(default_factory=list)
     """The number of the first model of each block of details."""
     _chunks: list[str] = field(default_factory=list)

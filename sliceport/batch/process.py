@@ -49,7 +49,7 @@ class RunStopped(Exception):
 
 
 class UnreadableResult(UsageError):
-    """Error of the folder of the results, not of a model."""
+    """The results of a run cannot be read, which is not an error of a model."""
 
 
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
@@ -86,7 +86,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         return done
     except UnreadableResult:
         raise
-    except ChildNotStarted as error:  # no other model could be started either
+    except ChildNotStarted as error:  # a process for another model could not be started either
         if stop_event.is_set():
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
@@ -95,7 +95,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if is_death and stop_event.is_set():
             raise RunStopped from None
         if identity.key and not is_death:
-            raise  # the result cannot be stored
+            raise  # `_execute` catches errors of the model, so the result cannot be stored
         outcome = _describe_failure(job, error)
         if not identity.key or isinstance(error, ChildLost):
             return _report_unstored(job, task, identity, folder, outcome)
@@ -116,7 +116,10 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Identify a model and look for its result. Import the modules of the command, which the timeout does not count."""
+    """Identify a model and look for its result.
+
+    The modules of the command are imported here, so that the timeout of `_execute` does not count their imports.
+    """
     command = load(job.command)
     for module in command.modules:
         import_module(module)
@@ -133,8 +136,8 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
 def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
     """Return whether a result need not be computed again.
 
-    A result is not valid if it is a failure and the run retries failures, if a limit that it failed at was lower, or if
-    its output is missing.
+    A result is not valid if it is a failure and the run retries failures, if it is a failure under a limit below the
+    run's, or if its output is missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False
@@ -159,10 +162,10 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         if (open_sizes := options.pop("open_sizes", None)) is not None:
-            given = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
+            known_shapes = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
             declared = declared_shapes(identity.path)
             is_size = isinstance(open_sizes, int)
-            chosen = fill_sizes(declared, given, open_sizes) if is_size else choose_sizes(declared, given)
+            chosen = fill_sizes(declared, known_shapes, open_sizes) if is_size else choose_sizes(declared, known_shapes)
             chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
         options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
@@ -186,9 +189,9 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
 _CAUSED_BY_MODEL = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EEXIST, errno.ELOOP)
 )
-"""Errors of the system that a model's content causes, by the names of its data files.
+"""Numbers of system errors that a model can cause by the names of its data files.
 
-All others, such as a full disk, a missing permission or a lost connection, have other causes.
+All other system errors, such as a full disk, a missing permission or a lost connection, come from the machine.
 """
 
 
@@ -207,7 +210,7 @@ def _is_caused_by_machine(error: BaseException | None) -> bool:
 
 
 def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shapes that apply to all models, without those of inputs that this model is known to lack."""
+    """Return the shapes of inputs that the run has for all models, without inputs that this model is known to lack."""
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
     if not shapes or not isinstance(model_format, DeclaresShapes):

@@ -24,7 +24,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
         leave_out: URLs of folders that are not entered.
 
     Raises:
-        UsageError: The URL is missing, or cannot be read.
+        UsageError: The URL has no file or folder, or it cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)
@@ -35,7 +35,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
         if wildcard is not None:
             entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
             root = path[: wildcard.start()].rpartition("/")[0]
-            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # the end of a pattern counts as written
+            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
             entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
         else:
@@ -58,11 +58,11 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
 
     Args:
         url: The model. Files beside it that are missing are left out.
-        folder: The local folder around the new one; it is made if it is missing.
+        folder: The local folder that will contain the new one; it is made if it is missing.
 
     Returns:
-        The path of the copy, and the state of each file by its name, "" for the model; None if the state changed
-        meanwhile or is not known.
+        The path of the copy, and the state of each file by its name, which is "" for the model. A state is None if it
+        changed meanwhile or is not known.
 
     Raises:
         UsageError: The model cannot be read.

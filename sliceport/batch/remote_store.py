@@ -14,7 +14,7 @@ from sliceport.errors import UsageError
 from sliceport.sandbox.scratch import is_abandoned, new_name
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", "oss", "tos"}
-"""Protocols that show a file only when all of it is there."""
+"""Protocols of stores in which a file is visible only after all of it has been written."""
 
 
 class RemoteStore(Store):
@@ -72,7 +72,7 @@ class RemoteStore(Store):
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
 
     def clean_up(self) -> None:
-        """Remove the files of processes of this machine that were killed while they wrote, and the empty folder."""
+        """Remove the files of killed processes of this machine from the scratch folder, and the folder if empty."""
         with suppress(UsageError):
             for name in self.names(SCRATCH):
                 if is_abandoned(name.rpartition("/")[2]):

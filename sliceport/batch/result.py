@@ -1,4 +1,7 @@
-"""Results: the content of their files, which depends on nothing but the model's content and the job, and their rows."""
+"""Results of models: their files and their rows.
+
+The content of the file of a result depends only on the model's content and on the job.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +67,12 @@ _ABSOLUTE = re.compile(r"""(?<![\w.:/\\}])(?:[A-Za-z]:)?[/\\][^\s'"<>|*?:;,()]*\
 
 
 def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a result, the same wherever the model lies and its files are written.
+    """Build a result. It does not depend on the folder of the model or of the output.
 
     Args:
         command: The command's name.
-        path: The model's path, for which `MODEL` stands in the result.
-        output: The folder that the command wrote into, which messages do not name.
+        path: The model's path, which becomes `MODEL` in the result.
+        output: The folder that the command wrote into, which is removed from texts.
         parts: Parts of the result, `verdict` and `message` among them.
     """
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
@@ -84,9 +87,9 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that hides the model's path, and the folders that differ from machine to machine, in a text."""
     escaped, literal = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
-    # The innermost first, because each is a prefix of those inside it.
+    # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
-    if len(Path(path).parent.parts) > 2:  # a folder such as /model may also begin the names of nodes
+    if len(Path(path).parent.parts) > 2:  # not a folder such as /model, with which names of nodes may begin, too
         folders.insert(2, os.path.dirname(path))
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
 
@@ -101,7 +104,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
 
 
 def _name_existing(path: re.Match[str]) -> str:
-    """Return the name of a file that exists on this machine without its folder, or the text as it is."""
+    """Return the last part of a path that exists on this machine; return any other text unchanged."""
     return os.path.basename(path[0]) if os.path.lexists(path[0]) else path[0]
 
 

@@ -20,7 +20,7 @@ MAX_LISTED = 20
 _MAX_CAUSE = 80
 
 MEANINGS: dict[Verdict, str] = {
-    "error": "The model cannot be read, or does not go with the options. Its message says what to mend.",
+    "error": "The model cannot be read, or does not fit the options. Its message says what to mend.",
     "crash": "The model ended its process. Its last lines of stderr say where; report it with the model.",
     "timeout": "The model took longer than --timeout. Give it more time.",
     "memory": "The model needed more than --memory. Give it more memory, and fewer --jobs.",
@@ -46,7 +46,7 @@ class Row(TypedDict):
     findings: list[Finding]
     result: dict[str, Any] | None  # the JSON that the command prints
     input_shapes: NotRequired[dict[str, list[int]]]  # the sizes chosen for inputs with open ones
-    stderr: NotRequired[list[str]]  # the last lines, of a process that ended badly
+    stderr: NotRequired[list[str]]  # the last lines of a process that died
     output: NotRequired[str]  # relative to the folder of the run
 
 
@@ -67,7 +67,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the reasons of a row's findings, each once and sorted; without findings, the cause unless it is clean."""
+    """Return the sorted reasons of a row's findings. A row without findings has a cause instead, unless it is clean."""
     reasons = sorted({finding["reason"] for finding in row["findings"]})
     return reasons or [cause_of(row["message"]) or row["verdict"]] * (row["verdict"] != "clean")
 

@@ -1,4 +1,4 @@
-"""Runs of a command over many models: list them, do their tasks, and write the view of the results."""
+"""Runs of a command over many models: list the models, do their tasks, and write `results.jsonl`, the view."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sliceport.formats import formats
 
 _MIN_INTERVAL = 30.0
 _MAX_SHARE = 0.05
-"""Least number of seconds between two views during a run, and the largest share of the time that views may take."""
+"""Least seconds between two writes of the view, and the largest share of the run's time that they may take."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run_batch(
 
     Args:
         batch: The command, models and options.
-        begin: Called with the number of models before the first one.
+        begin: Called with the number of models, before the first one is done.
         observe: Called with the outcome of each model.
 
     Raises:
@@ -93,7 +93,7 @@ def run_batch(
             run, summary = read_run(store), Summary()
             if run.header["started"] == header["started"]:
                 write_view(run, scratch, summary.add)
-            else:  # the view is that of a run that has begun meanwhile, such as one of another command
+            else:  # the view shows a run that has begun meanwhile, such as one of another command
                 write_view(run, scratch)
                 run = read_run(store, journal.name)
                 summary = Summary.of(run.rows())
@@ -118,7 +118,7 @@ def _record(
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models of a batch, and the sources without models, in its shard.
+    """Return the models in the shard of a batch, and the sources in the shard that have no models.
 
     Raises:
         UsageError: No source has a model.
@@ -157,15 +157,16 @@ def _make_header(batch: Batch, models: int, started: str) -> Header:
         shard=None if batch.shard is None else f"{batch.shard[0]}/{batch.shard[1]}",
         timeout=job.timeout,
         memory=job.memory,
-        jobs=_count_jobs(batch),
+        jobs=_choose_job_count(batch),
         models=models,
     )
 
 
-def _count_jobs(batch: Batch) -> int:
+def _choose_job_count(batch: Batch) -> int:
+    """Return the number of models to run at once."""
     if batch.jobs is not None:
         return batch.jobs
-    affinity = getattr(os, "sched_getaffinity", None)  # the cores of this process, which may be fewer
+    affinity = getattr(os, "sched_getaffinity", None)  # this process may be limited to some of the cores
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
@@ -173,14 +174,14 @@ def _make_tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)
-        if "inputs" not in batch.job.options:  # such as `lower`, which takes no arrays
+        if "inputs" not in batch.job.options:  # such as `lower`, which does not read arrays
             options.pop("inputs", None)
         yield Task(model, location, options)
 
 
 def _choose_runner(batch: Batch, scratch: Path) -> Runner:
     if batch.cluster is None:
-        return partial(run_locally, jobs=_count_jobs(batch), scratch=scratch)
+        return partial(run_locally, jobs=_choose_job_count(batch), scratch=scratch)
     from sliceport.batch.cluster import open_cluster
 
     return open_cluster(batch.cluster)

@@ -1,7 +1,7 @@
 """The journals of runs, and their view: the file `results.jsonl`, with a row for each model.
 
 A run appends a line for each model to a journal of its own, so that any number of runs can share a folder. The view has
-the models of the latest run, of those that were under way at the same time, and of the other shards of the same run.
+the models of the latest run, of the runs that were under way at the same time, and of the other shards of the same run.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sliceport.errors import UsageError
 VIEW = "results.jsonl"
 _JOURNALS = "runs"
 _WRITTEN = "written"
-"""The key of a line with the time when it was written. A copy of a file may have another time of change."""
+"""Key of a line that states when it was written. The file's own time is not used, because a copy may have another."""
 _INTERVAL = 30.0
-"""Least seconds between two lines with the time. A killed run at a URL loses the lines after the last of these."""
+"""Least seconds between two lines with the time. If a run at a URL is killed, the lines after the last one are lost."""
 
 Entries = Mapping[str, str | Row]
 """The key of the result of each model of a journal, or its row if it has no result."""
@@ -36,8 +36,8 @@ Entries = Mapping[str, str | Row]
 class Journal:
     """The journal of a run under way.
 
-    A store that can append gets each line at once, so that a killed run loses none. Other stores get the whole journal
-    with the first model that is added after 30 seconds.
+    A store that can append gets each line at once, so that a killed run loses none. Another store gets the whole
+    journal again whenever a model is added 30 seconds or more after the last time.
 
     Args:
         store: The folder or URL of the results.
@@ -62,7 +62,7 @@ class Journal:
             self.store_lines()
 
     def store_lines(self) -> None:
-        """Add the time, which shows that the run is under way, and store the lines that are not stored yet."""
+        """Add the time, which shows that the run is under way. If the store cannot append, write the whole journal."""
         self._add({_WRITTEN: max(now(), self._started)})
         if self._lines:
             self._store.write(self.name, "".join(self._lines).encode("ascii"))
@@ -80,7 +80,7 @@ class Run:
 
     Attributes:
         store: The folder of the results.
-        headers: The headers of its journals, the latest first: one for each shard and each run at the same time.
+        headers: The headers of its journals, one for each shard and each run at the same time; the latest is first.
         entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
         others: Shards of the same run in other folders.
@@ -194,16 +194,16 @@ def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
 
 
 def are_shards(runs: Sequence[Run]) -> bool:
-    """Return whether runs are shards, each of another number."""
+    """Return whether all runs are shards, with different numbers."""
     shards = [run.header["shard"] for run in runs]
     return None not in shards and len(set(shards)) == len(shards)
 
 
 def join(runs: Sequence[Run]) -> Run:
-    """Join the shards of one run that have a folder each.
+    """Join shards of one run that lie in different folders.
 
     Raises:
-        UsageError: The runs are not the shards of one run, each once.
+        UsageError: The runs are not different shards of one run.
     """
     headers = tuple(header for run in runs for header in run.headers)
     runs_of_headers = {
@@ -217,7 +217,7 @@ def join(runs: Sequence[Run]) -> Run:
 
 
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
-    """Yield the header and the other lines of each journal: `first`, if given, and then from the latest on.
+    """Yield the header and the other lines of each journal: of `first`, if given, then of the others, latest first.
 
     Journals of another schema version are skipped.
     """
@@ -263,7 +263,7 @@ def _count_shards(header: Header) -> int:
 
 
 def now() -> str:
-    """Return the time in the form that headers have."""
+    """Return the present time in the form of `started` in headers."""
     return _to_text(datetime.now(UTC))
 
 
@@ -284,7 +284,7 @@ def start_time(store: Store) -> str:
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, a row a model.
+    """Write `results.jsonl`, with a row for each model.
 
     Args:
         run: The run.

@@ -21,11 +21,11 @@ _SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 @dataclass(frozen=True)
 class BadSource:
-    """A source, or a folder of one, without models.
+    """A source without models, or a folder in a source that cannot be read.
 
     Attributes:
         name: The source as the user wrote it, or the folder.
-        reason: One sentence.
+        reason: The reason, as one sentence.
     """
 
     name: str
@@ -44,9 +44,9 @@ def expand(
       * A file, whatever its name ends in.
       * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed unless
         the walk reaches that folder without it.
-      * A glob: `*` stands for any characters but `/`, `?` for one of these, `[…]` for one of several, `**` for any
-        folders that are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names
-        must end in a suffix.
+      * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
+        in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
+        must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
     start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
@@ -77,7 +77,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     """Parse `--shard I/N`: the shard, from 1 on, and the number of shards.
 
     Raises:
-        UsageError: `text` is not written like that, or there is no such shard.
+        UsageError: `text` has another form, or I is not from 1 to N.
 
     >>> parse_shard("1/3")
     (1, 3)
@@ -89,7 +89,10 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def is_in_shard(name: str, number: int, count: int) -> bool:
-    """Return whether a model is in shard `number` of `count`, by a hash of its name, so that others do not move it."""
+    """Return whether a model is in shard `number` of `count`.
+
+    A hash of the model's name decides, so that models that are added or removed do not change the shard of others.
+    """
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
 
@@ -111,7 +114,7 @@ class _Search:
         suffixes: The ends of the names of models.
         folders: Real paths of folders that are not entered.
         urls: URLs of such folders.
-        lists: The real paths of the lists that are being read.
+        lists: The real paths of the lists that are being read, because a list must not contain itself.
     """
 
     suffixes: tuple[str, ...]
@@ -154,7 +157,7 @@ class _Search:
         name = with_slashes(source)
         path = "stdin" if source == _STDIN else os.path.realpath(source[1:])
         if path in self.lists:
-            yield BadSource(name, f"list {name!r} is read from itself.")
+            yield BadSource(name, f"list {name!r} contains itself.")
             return
         try:
             data = sys.stdin.buffer.read() if source == _STDIN else Path(source[1:]).read_bytes()
@@ -171,18 +174,20 @@ class _Search:
     def _walk(self, root: str) -> Iterator[str | BadSource]:
         """Yield the models in a folder and its folders.
 
-        Links to folders are followed after the walk, so that a folder that the walk reaches goes by its own name.
+        Links to folders are followed after the walk, so that a folder that is also reached without a link keeps its own
+        name.
         """
         models: list[str] = []
         bad: list[BadSource] = []
-        entered = set(self.folders) - {os.path.realpath(root)}  # the results may lie in the source itself
+        # A source is entered even if it is a folder to leave out, such as the folder of the results.
+        entered = set(self.folders) - {os.path.realpath(root)}
         starts = [root]
 
         def report(error: OSError) -> None:
             folder = with_slashes(os.path.join(error.filename, ""))
             bad.append(BadSource(folder, f"folder {folder!r} cannot be read ({error.strerror or error})."))
 
-        for start in starts:  # links are added on the way
+        for start in starts:  # the loop adds links to `starts`
             for folder, folders, files in os.walk(start, onerror=report):
                 real = os.path.realpath(folder)
                 is_new = real not in entered
@@ -201,14 +206,14 @@ class _Search:
         parts = [part for part in path.split("/") if part not in ("", os.curdir)]
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
-        # A final `**` stands for folders; with `*` the files in them match.
+        # A `**` at the end matches only folders; `*` is added to match the files in them.
         wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)
         finds_hidden = any(part.startswith(".") for part in wild)
         try:
-            # Unlike `glob.glob`, a path's own `glob` does not follow links by `**`, which may lead in circles.
+            # Unlike `glob.glob`, `Path.glob` does not let `**` follow links, which may lead in circles.
             names = {file.relative_to(start or os.curdir).as_posix() for file in Path(start).glob("/".join(wild))}
-        except ValueError as error:  # such as `**` beside other characters
+        except ValueError as error:  # such as `**` next to other characters
             raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
         for name in sorted(names):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))

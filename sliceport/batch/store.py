@@ -17,7 +17,7 @@ from sliceport.sandbox.scratch import new_name, remove_abandoned
 SCRATCH = "scratch"
 """The folder in which everything is written before it gets its name."""
 FOLDERS = ("results", "outputs", "runs", SCRATCH)
-"""All folders that a run has."""
+"""All folders that runs make in a store."""
 _MAX_TRIES = 100
 """Number of attempts to make a folder while other processes remove the empty folder around it."""
 
@@ -51,7 +51,7 @@ class Store(ABC):
 
     @abstractmethod
     def put_file(self, name: str, local: Path) -> None:
-        """Move or copy a file here, in place of one that there may be."""
+        """Move or copy a local file into the store. Replace a file of this name."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -66,9 +66,10 @@ class Store(ABC):
         """Return the local folder in which new files are written before they move into the store."""
 
     def put_folder(self, name: str, local: Path) -> None:
-        """Move or copy the files of a folder here, and remove all other files of the folder of this name.
+        """Move or copy the files of a local folder into the store, and remove all other files from the folder `name`.
 
-        Two processes may put a folder of the same files at once. A reader has to wait for a file that is written later.
+        Two processes may put the same files at once. The files appear one after another, so a reader must not look for
+        them before the result that names the folder exists.
         """
         files = {f"{name}/{path.relative_to(local).as_posix()}": path for path in local.rglob("*") if path.is_file()}
         for target, path in sorted(files.items()):
@@ -77,7 +78,7 @@ class Store(ABC):
             self.remove(target)
 
     def new_scratch(self) -> Path:
-        """Make a folder for `put_file` and `put_folder`, and remove those of killed processes of this machine."""
+        """Make a folder for `put_file` and `put_folder`, and remove the scratch of killed processes of this machine."""
         folder = self.scratch_folder() / new_name()
         try:
             _make_folder(folder)
@@ -88,7 +89,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder of `new_scratch`."""
+        """Remove a folder that `new_scratch` made."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # the scratch of killed processes of this machine
@@ -130,10 +131,10 @@ class Folder(Store):
                 temporary.unlink(missing_ok=True)
 
     def put_file(self, name: str, local: Path) -> None:
-        """Move a file, which has to lie in the scratch folder, here."""
+        """Move a file from the scratch folder to its name in the store."""
         with self._reported("written", name):
             # A result that names the file must not outlive it if the machine loses its power.
-            with open(local, "r+b") as file:  # Windows synchronizes no file that is open for reading alone
+            with open(local, "r+b") as file:  # Windows cannot synchronize a file that is open only for reading
                 os.fsync(file.fileno())
             self._move(local, name)
 
@@ -159,7 +160,7 @@ class Folder(Store):
 
     @contextmanager
     def _reported(self, participle: str, name: str) -> Iterator[None]:
-        """Raise an OSError about a file as a UsageError that the file cannot be `participle`, such as `read`."""
+        """Turn an OSError into a UsageError that the file `name` cannot be `participle`, such as `read`."""
         try:
             yield
         except OSError as error:
@@ -167,7 +168,7 @@ class Folder(Store):
 
 
 def _list_files(folder: Path) -> Iterator[str]:
-    """Yield the files in a folder and in its folders, relative to the folder.
+    """Yield the files in a folder and its subfolders, relative to the folder.
 
     Raises:
         OSError: A folder cannot be read.

@@ -18,7 +18,7 @@ _VERDICT_WORDS = {
     "timeout": "timed out",
     "crash": "crashed",
 }
-"""The words for verdicts that follow a number of models; other verdicts stand for themselves."""
+"""Words for verdicts after a number of models. For other verdicts, the verdict is the word."""
 
 
 def count_models(count: int) -> str:
@@ -89,8 +89,8 @@ class Summary:
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
         """Yield each part of findings with its counts, sorted by models and findings, the most first, then by name."""
-        for word, tallies in self.tallies.items():
-            yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
+        for part, tallies in self.tallies.items():
+            yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON data, with at most 20 of the models that need attention."""
@@ -102,11 +102,11 @@ class Summary:
             "exit_code": self.exit_code,
             "verdicts": {verdict: self.verdicts[verdict] for verdict in VERDICTS},
             **{
-                f"{word}s": [
+                f"{part}s": [
                     {"name": name, "models": tally.models, "findings": tally.findings}
                     for name, tally in tallies.items()
                 ]
-                for word, tallies in self.groups()
+                for part, tallies in self.groups()
             },
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
@@ -117,9 +117,9 @@ class Summary:
     def text(self, columns: int | None) -> str:
         """Return the counts, and at most 20 models that need attention, as lines wrapped to `columns`."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
-        for word, tallies in self.groups():
+        for part, tallies in self.groups():
             if tallies:
-                parts.append(_format_tallies(word, tallies, columns))
+                parts.append(_format_tallies(part, tallies, columns))
         if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
@@ -134,8 +134,8 @@ class Summary:
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 
-def _format_tallies(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
-    rows = [(word, "models", "findings")]
+def _format_tallies(heading: str, tallies: dict[str, Tally], columns: int | None) -> str:
+    rows = [(heading, "models", "findings")]
     rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
     return "\n".join([table(rows, columns), *count_more(len(tallies) - MAX_LISTED)])
 

@@ -17,7 +17,8 @@ class Job:
     Attributes:
         command: The command's name, one of `sliceport.commands.command.NAMES`.
         root: The folder or URL of the results.
-        options: Arguments of the Python function that does the same, or of `diff`; `inputs` by name of file.
+        options: Arguments of the Python function that does the same as the command. `inputs` maps inputs to files
+            instead of arrays.
         versions: The versions of all packages that compute.
         timeout: Seconds that a model may take; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.

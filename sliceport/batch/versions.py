@@ -12,7 +12,7 @@ from sliceport.engines import registry
 from sliceport.formats import GROUP
 
 _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
-"""Extras that compute nothing."""
+"""Extras whose packages compute nothing."""
 
 
 @cache
@@ -52,4 +52,4 @@ def _normalize(name: str) -> str:
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
     """Return the packages that differ between two machines as part of a sentence, or an empty string."""
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
-    return ", ".join(f"{name} {here.get(name, 'missing')} for {there.get(name, 'missing')}" for name in names)
+    return ", ".join(f"{name} {here.get(name, 'missing')} instead of {there.get(name, 'missing')}" for name in names)

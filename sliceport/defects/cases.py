@@ -11,6 +11,7 @@ from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
 LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
+"""Names of the limits of integers, as TOML files and descriptions of cases write them."""
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
 _INDICES = {"StridedSlice": ("begin", "end", "strides"), "Slice": ("start", "stop", "step", "axes")}
 """The index inputs of each operator of OpenVINO."""
@@ -49,7 +50,7 @@ class OnnxCase:
         """
         head, _, body = self.graph.rpartition(" { ")
         texts = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
-        # The pattern matches the first input, and then the first output, whose sizes are left out.
+        # The pattern also matches the first output, whose sizes are not shown.
         texts |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
         nodes = re.sub(r"\w+", lambda word: texts.get(word[0], word[0]), body.removesuffix(" }"))
         return _name_limits(nodes.replace("  ", "; "))

@@ -149,8 +149,8 @@ class Divergence:
         until: The first later version that is right; empty if none is known.
         issues: The reports about it: `owner/repository#number`.
         target: The target of `harden` whose form of slicing avoids it, or an empty string.
-        is_unsafe: Whether it ends the process or may do so, because it reads or frees memory of others. Such a node is
-            never run in the process of the user.
+        is_unsafe: Whether it ends the process or may do so, because it reads or frees memory that it does not own. Such
+            a node is never run in the process of the user.
     """
 
     engine: str
@@ -190,7 +190,7 @@ def version_key(version: str) -> tuple[int, ...]:
     >>> version_key("2025.2") < version_key("2025.10.1-rc2")
     True
     """
-    # OpenVINO puts the number and the hash of a build behind "-"; PEP 440 puts a local version behind "+".
+    # OpenVINO puts the number and the hash of a build after "-"; PEP 440 puts a local version after "+".
     return tuple(int(number) for number in re.findall(r"\d+", re.split("[-+]", version)[0]))
 
 
@@ -204,8 +204,8 @@ class Defect:
         right: The right behavior, with the document or engine that decides.
         divergences: The wrong behavior of each engine.
         examples: Minimal cases; each divergence of a proved entry occurs in at least one.
-        handling: The treatment of such a node. `rewritten`: `harden` rewrites it if it can; `named`: `harden` reports
-            and keeps it; `found`: `check` alone names it; `avoided`: sliceport neither writes nor runs such nodes;
+        handling: The treatment of a node that shows it. `rewritten`: `harden` rewrites it if it can; `named`: `harden`
+            reports and keeps it; `found`: only `check` names it; `avoided`: sliceport neither writes nor runs it;
             `unseen`: nothing finds it before the model runs.
         workaround: Details of the handling, or advice to the user.
         is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` touches it or
@@ -254,7 +254,7 @@ class Defect:
 
     @property
     def remedy(self) -> str:
-        """The handling of such a node, and the workaround."""
+        """The handling of a node that shows the defect, and the workaround."""
         handling = _HANDLINGS[self.handling]
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"
@@ -274,7 +274,7 @@ class Defect:
         return f"engines disagree about it: {self.right}; {self.effect}{others}"
 
     def is_unsafe_on(self, engine: str) -> bool:
-        """Whether such a node ends the engine's process, or may do so."""
+        """Whether a node that shows the defect ends the engine's process, or may do so."""
         return any(divergence.engine == engine and divergence.is_unsafe for divergence in self.divergences)
 
     def to_json(self) -> dict[str, Any]:

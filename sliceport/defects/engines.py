@@ -21,7 +21,7 @@ TITLES = {
     ONNX_REFERENCE: "onnx's reference evaluator",
     DIRECTML: "DirectML",
 }
-"""Names in sentences of the engines that tests run."""
+"""Names of engines for use in sentences. Tests run these engines."""
 
 REPORTED_TITLES = {
     "onnxruntime-cuda": "onnxruntime's CUDA provider",
@@ -41,7 +41,7 @@ REPORTED_TITLES = {
     "tract": "tract",
     "tvm": "TVM",
 }
-"""Names in sentences of the engines that no test runs, because they need other hardware or software."""
+"""Names, for use in sentences, of engines that no test runs, because they need other hardware or software."""
 
 ALL_TITLES = TITLES | REPORTED_TITLES
 

@@ -11,7 +11,7 @@ Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
     { unwritten = [] }                       # or the shape of the first output, if it is wrong
     { ends_by_signal = 11 }
     { bits = [0x7C01] }                      # the bits of the elements of the output
-    { accepts = true }                       # an operator that is created
+    { accepts = true }                       # the operator is created without an error
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The forms of slicing nodes that an engine does not take: the profiles of `profiles.toml`, targets of `harden`."""
+"""The forms of slicing nodes that an engine does not accept: the profiles of `profiles.toml`, targets of `harden`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READINGS = ("standard", "onnxruntime")
 
 @dataclass(frozen=True)
 class Profile:
-    """The forms that an engine lacks, beside those that the portable form avoids for all engines.
+    """The forms that an engine lacks, in addition to those that the portable form avoids for all engines.
 
     Attributes:
         target: The name of the profile in `harden`.
@@ -67,7 +67,7 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
         read_as: A name of `READINGS`, or None.
 
     Raises:
-        UsageError: The target does not take these options, or `without` or `read_as` is not a known name.
+        UsageError: The target does not accept these options, or `without` or `read_as` is not a known name.
     """
     if target not in PROFILES and (without or read_as is not None):
         option = spell("without", "--without") if without else spell("read_as", "--read-as")

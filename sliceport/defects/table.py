@@ -48,7 +48,7 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
 
 
 def find_defect(name: str) -> Defect:
-    """Return the defect of an id or a rule.
+    """Return the defect with this id or rule.
 
     Raises:
         UsageError: The table does not have this defect.

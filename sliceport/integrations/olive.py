@@ -1,7 +1,7 @@
 """Passes of Olive that rewrite and harden ONNX models.
 
-Olive finds passes by its package config: `python -m sliceport.integrations.olive` prints that of Olive with these
-passes.
+Olive finds passes through its package config. `python -m sliceport.integrations.olive` prints Olive's own package
+config with these passes added.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SliceportRewrite(_SliceportPass):
     def _default_config(cls, accelerator_spec: Any) -> dict[str, PassConfigParam]:  # noqa: ARG003
         return {
             "simplify": _option(
-                bool | list[str], False, "Whether onnxscript's optimizer runs too, or optimizers by name."
+                bool | list[str], False, "Whether to run onnxscript's optimizer as well; or a list of optimizers."
             ),
             "verify": _VERIFY,
             **get_external_data_config(),
@@ -78,9 +78,9 @@ class SliceportHarden(_SliceportPass):
     @classmethod
     def _default_config(cls, accelerator_spec: Any) -> dict[str, PassConfigParam]:  # noqa: ARG003
         return {
-            "target": _option(str, "onnxruntime-dml", "The engine, or `portable` for the form that all engines take."),
-            "without": _option(list[str], [], "The forms of slicing that the engine does not take."),
-            "read_as": _option(str, None, "Whose reading of a backward Slice to the greatest integer the result has."),
+            "target": _option(str, "onnxruntime-dml", "The engine, or `portable` for a form that all engines read."),
+            "without": _option(list[str], [], "The forms of slicing that the engine does not accept."),
+            "read_as": _option(str, None, "The reading of a backward Slice to the greatest integer to keep."),
             "verify": _VERIFY,
             **get_external_data_config(),
         }

@@ -24,7 +24,7 @@ class EngineRunner(BaseRunner):
     """A runner of a model on an engine of sliceport, in a process of its own, so that a crash is an error.
 
     Args:
-        model: A file's path, or an object that `sliceport.diff` takes.
+        model: A file's path, or an object that `sliceport.diff` accepts.
         engine: The engine with its options, as in `onnxruntime-dml` or `openvino-cpu:precision=f32`.
         name: The name of the runner; by default the engine's.
     """
@@ -49,7 +49,7 @@ class EngineRunner(BaseRunner):
             name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
             for name, dims in declared_shapes(self._model).items()
         }
-        # Only arrays have the types of the inputs, so the smallest ones are made.
+        # The graph tells the types of inputs only by arrays, so small arrays are made.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
         metadata = TensorMetadata()
         for name, value in self._graph.make_inputs({}, sizes, 0, 0).items():
@@ -76,7 +76,7 @@ class CompareOutputs:
     the same places.
 
     Args:
-        model: The model of the runners. Its outputs that are only moved must be equal bit for bit.
+        model: The model of the runners. An output that it only moves, without computing, must be equal bit for bit.
         tolerance: The accepted difference of computed outputs; None for the default of each type.
     """
 

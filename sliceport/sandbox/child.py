@@ -22,7 +22,7 @@ if sys.platform != "win32":
     import fcntl
 
 HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
-"""Whether the system can kill a process when a pipe breaks that the process holds."""
+"""Whether the system can kill a process when a pipe that the process holds breaks."""
 NO_PIPE = -1
 """Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
@@ -78,7 +78,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     listening = listen_to_progress(lambda text: send(text, PROGRESS), lambda text: send(text, ANNOUNCEMENT))
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
-            gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
+            gc.disable()  # a call leaves little garbage, and to look for it would take a tenth of the time
             # The bytes are released before the call, because they may hold a large model.
             call, request = pickle.loads(request[1]), None  # noqa: S301 - from the supervisor
             write_message(answers, _answer(*call))
@@ -86,7 +86,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 
 def main() -> None:
-    """Serve as a started child: stdin holds the calls, stdout takes the answers, and `argv[1]` is the parent's pipe."""
+    """Serve as a started child. Read calls from stdin, and write answers to stdout; `argv[1]` is the parent's pipe."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     redirect_standard_streams(2)
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def redirect_standard_streams(log: int) -> None:
-    """Redirect stdout and stderr to a log and stdin to an empty file, so that libraries disturb no pipe."""
+    """Redirect stdout and stderr to a log and stdin to an empty file, so that no library uses the pipes of calls."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
@@ -113,14 +113,14 @@ def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, i
     except Exception as error:
         try:
             answer = _pickle_answer(True, error.with_traceback(None))
-            pickle.loads(answer)  # noqa: S301 - own; some errors cannot be unpickled
+            pickle.loads(answer)  # noqa: S301 - own; raises if the error cannot be unpickled
             return answer
         except Exception:
             return _pickle_answer(True, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _pickle_answer(is_error: bool, value: Any) -> bytes:
-    """Pickle an answer, with a flag whether this process holds so much memory that it must be replaced."""
+    """Pickle an answer, and a flag whether this process must be replaced because it holds too much memory."""
     return pickle.dumps((is_error, value, (_count_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 
@@ -186,7 +186,7 @@ def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
 
 
 def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
-    """Read `size` bytes from a stream, buffered or not; return None if the stream ends before."""
+    """Read `size` bytes from a stream, buffered or not. Return None if the stream ends earlier."""
     parts = []
     while size > 0:
         part = stream.read(size)

@@ -37,7 +37,7 @@ from sliceport.sandbox.signals import STOPPING, get_interruptibly
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.sandbox.child import main; main()"
 _MAX_STDERR = 2000
 _GRACE = 2.0
-"""Seconds in which a child that closed its pipe may end by itself, which gives its exit status."""
+"""Seconds to wait for the end of a child that has closed its pipe; killing it would hide its exit status."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class ChildDied(SliceportError):
     """The child ended, or was ended; the message is a predicate, such as `was ended by SIGSEGV`.
 
     Attributes:
-        stderr: The last 2000 bytes that the child wrote to stdout and stderr during the call; empty if a log has them.
+        stderr: The last 2000 bytes that the child wrote to stdout and stderr during the call; empty with a `log`.
     """
 
     def __init__(self, message: str, stderr: str = "") -> None:
@@ -89,8 +89,8 @@ if sys.platform != "win32":
     class ForkedProcess:
         """A child forked from this process, with the attributes of `subprocess.Popen` that `ChildProcess` reads.
 
-        It starts in 2 ms, because it has all modules that this process has imported. This process must run one thread
-        alone: a lock that another thread holds would stay locked in the child.
+        It starts in 2 ms, because it has all modules that this process has imported. This process must have only one
+        thread: a lock that another thread holds would stay locked in the child.
         """
 
         returncode: int | None = None
@@ -98,7 +98,7 @@ if sys.platform != "win32":
         def __init__(self, log: int, child_end: int, parent_end: IO[bytes] | None) -> None:
             requests, to_child = os.pipe()
             from_child, answers = os.pipe()
-            # Python loses an exception of a signal handler that runs within its hooks of a fork.
+            # Signals are blocked, because Python loses an exception that a handler raises during its hooks of a fork.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
             try:
                 self.pid = os.fork()
@@ -108,7 +108,7 @@ if sys.platform != "win32":
                         for stream in (to_child, from_child):
                             os.close(stream)
                         if parent_end is not None:
-                            parent_end.close()  # or the pipe would not break when the parent dies
+                            parent_end.close()  # otherwise the pipe would not break when the parent dies
                         redirect_standard_streams(log)
                         serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), child_end)
                     finally:
@@ -133,7 +133,7 @@ class ChildProcess:
 
     Args:
         forks: Whether to fork the child instead of starting an interpreter.
-        log: The descriptor that the child writes its own output to; by default a file for `ChildDied.stderr`.
+        log: The descriptor for the child's stdout and stderr; by default a file that `ChildDied.stderr` is read from.
 
     Attributes:
         must_be_replaced: Whether the child must not serve another call.
@@ -157,11 +157,11 @@ class ChildProcess:
                     self._process = ForkedProcess(descriptor, child_end, self._pipe)
                 else:
                     self._process = _start(descriptor, child_end)
-        except OSError as error:  # a full disk, for one
+        except OSError as error:  # such as a full disk
             if self._log is not None:
                 self._log.close()
             raise ChildNotStarted(f"could not be started ({error.strerror or error})") from None
-        self._stdout = self._process.stdout.detach()  # unbuffered: `_has_message` looks at the descriptor alone
+        self._stdout = self._process.stdout.detach()  # unbuffered: `_has_message` polls the descriptor
         self._job = _open_job(self._process.pid)
         self._has_expired = False
 
@@ -172,7 +172,7 @@ class ChildProcess:
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
-            self._log.seek(0)  # for the child, too, which shares the position
+            self._log.seek(0)  # the child shares the position
             self._log.truncate()
         timer = None if timeout is None else threading.Timer(timeout, self._expire)
         try:
@@ -182,7 +182,7 @@ class ChildProcess:
             answer = self._exchange(request)
         except OSError:
             answer = None
-        except BaseException:  # such as Ctrl-C: the answer would be read as that of the next call
+        except BaseException:  # such as Ctrl-C: the next call would get this answer
             self.close()
             raise
         finally:
@@ -236,7 +236,7 @@ class ChildProcess:
         return get_interruptibly(answers)
 
     def _await_answer(self) -> bytes | None:
-        """Read messages until an answer comes or the child ends; pass progress on."""
+        """Read messages until an answer comes or the child ends; show the progress messages."""
         listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
         with _open_process(self._process.pid) as process:
             while self._has_message(process):
@@ -259,15 +259,18 @@ class ChildProcess:
         return any(descriptor != process for descriptor, _ in poll.poll())
 
     def is_alive(self) -> bool:
-        """Return whether the process runs. An ended one stays a zombie if possible, so that its group can be killed."""
+        """Return whether the process runs.
+
+        A process that has ended stays a zombie if possible: its id is not used again, so that its group can be killed.
+        """
         if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
     def _wait_for_exit(self) -> None:
-        """Give a child that has closed its pipe time to end by itself, because `kill` would hide its exit status."""
+        """Give a child that has closed its pipe time to end, because `kill` would hide its exit status."""
         deadline = time.monotonic() + _GRACE
-        can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere a poll reaps the child
+        can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere `is_alive` would reap the child
         while can_poll and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
@@ -277,7 +280,10 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process, and its descendants on Windows or if it is an outermost child, which leads their group."""
+        """End the process and, except within another child, its descendants.
+
+        A child of a child shares the process group of the outermost child, so it is killed alone, except on Windows.
+        """
         if self._process.returncode is not None:
             return
         if sys.platform == "win32":
@@ -351,7 +357,7 @@ def _open_process(process: int) -> Iterator[int | None]:
 
 
 def _open_job(process: int) -> Any:
-    """Return the job object that ends a child with its descendants on Windows; None if there are no jobs."""
+    """Return the job object that ends a child with its descendants on Windows; None elsewhere or if that fails."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 
@@ -362,8 +368,9 @@ def _open_job(process: int) -> Any:
 
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end, if there are pipes.
+    """Open a pipe that breaks when this process ends. Yield the child's and the parent's end.
 
+    Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
     The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
     long as the child runs.
     """

@@ -1,4 +1,4 @@
-"""Write files and folders whole or not at all: into a scratch folder beside the output, and renamed."""
+"""Write files and folders whole or not at all: written into a scratch folder next to the output, then renamed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill_folder(
     Args:
         directory: The folder.
         fill: Writes the files into a given folder.
-        mark: The name of a file that every folder of an earlier run has; other folders are never replaced.
+        mark: The name of a file that every folder of an earlier run contains. A folder without it is never replaced.
         others: Patterns of further files in such a folder, as in `dxdispatch/*.json`. A folder with any other file is
             not replaced.
         overwrite: Whether to replace a folder of an earlier run.
@@ -98,7 +98,7 @@ def write_files(
     """Write files of one folder. A file that is a symlink is replaced, not followed.
 
     Args:
-        files: The files. The one that needs the others is last, so that it never exists without them.
+        files: The files. The file that refers to the others is last, so that it never exists without them.
         write: Writes the files by these names into a given folder.
         overwrite: Whether to replace files that exist.
         accept: Returns whether to keep the files that were written into a given folder.
@@ -127,7 +127,7 @@ def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike
     existing = [name for name in dict.fromkeys(data_files) if os.path.exists(name)]
     for file in files:
         if os.path.exists(file) and any(os.path.samefile(file, name) for name in existing):
-            raise UsageError(f"output '{file}' is a file that the model has its weights in; give another name.")
+            raise UsageError(f"output '{file}' is a file with weights of the model; give another name.")
 
 
 def check_output(file: Path, *, overwrite: bool) -> None:
@@ -232,8 +232,8 @@ class Placement:
 
     Attributes:
         scratch: The scratch folder.
-        pairs: Each new file or folder and its final path; the file that needs the others is last.
-        overwrite: Whether to replace what stands there.
+        pairs: Each new file or folder and its final path; the file that refers to the others is last.
+        overwrite: Whether to replace existing files.
     """
 
     scratch: Path
@@ -255,7 +255,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Carry a placement out; within `collect_placements` for its output, add it to the list for another process."""
+    """Carry out a placement; within `collect_placements` for its output, add it to the list for another process."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:
@@ -264,7 +264,7 @@ def _rename_or_defer(placement: Placement) -> None:
 
 @dataclass(frozen=True)
 class _Deferral:
-    """Placements of `output` that another process carries out; files such as those of caches are not deferred."""
+    """Placements of `output` that another process carries out. Other files, such as caches, are not deferred."""
 
     output: Path
     owner: str
@@ -292,7 +292,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
 
 def remove_scratch(parent: Path, owner: str) -> None:
-    """Remove the scratch folders in `parent` whose names have `owner`, a name of `new_name`, behind the prefix."""
+    """Remove the scratch folders in `parent` whose names have `owner`, a name of `new_name`, after the prefix."""
     with suppress(OSError):  # the command may have failed before it made the folder
         for entry in os.scandir(parent):
             if entry.name.startswith(f"{_PREFIX}{owner}"):
@@ -302,9 +302,9 @@ def remove_scratch(parent: Path, owner: str) -> None:
 def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """Rename new files or folders into place in this order, all or none.
 
-    A single file replaces the old one in one step. Otherwise all old files are first set aside, so that none exists
-    beside new ones; in reverse order, because the last file needs the others and must never exist without them. They
-    are deleted at the end, or put back if anything fails.
+    A single file replaces the old one in one step. Otherwise all old files are first moved into another folder, so that
+    no old file exists together with a new one. They are moved in reverse order, because the last file refers to the
+    others and must never exist without them. They are deleted at the end, or put back if anything fails.
 
     Raises:
         OSError: The system refuses.
@@ -319,7 +319,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
         return
     aside: Path | None = None
     if existing:
-        # The old files are nobody's scratch: if this process is killed, they stay until their user takes them back.
+        # No process removes this folder as scratch: if this one is killed, the user can still take the old files back.
         aside = targets[-1].parent / f"{_PREFIX}old-{os.urandom(6).hex()}"
         aside.mkdir()
     try:
@@ -348,8 +348,8 @@ def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
         if aside is None or not os.listdir(aside):
             return  # no old file is lost, and the caller raises the first error
         raise UsageError(
-            f"output '{pairs[-1][1]}' cannot be written, and what stood there cannot be put back "
-            f"({error.strerror or error}): it is in '{aside}'."
+            f"output '{pairs[-1][1]}' cannot be written, and the earlier files cannot be put back "
+            f"({error.strerror or error}): they are in '{aside}'."
         ) from None
     finally:
         if aside is not None:

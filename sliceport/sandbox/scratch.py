@@ -1,4 +1,4 @@
-"""Names of scratch files and folders. Another process can tell from a name whether the process behind it has ended."""
+"""Names of scratch files and folders. A name tells other processes whether the process that made it has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
     """Remove the scratch files and folders of processes of this machine that have ended.
 
     Args:
-        folder: The folder that holds the scratch.
+        folder: The folder that contains them.
         prefix: The start of each name; `new_name` made the rest.
 
     Raises:

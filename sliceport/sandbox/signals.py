@@ -1,4 +1,4 @@
-"""Signals that stop a command: an exception where the command may stop, and none during steps that belong together."""
+"""Signals that stop a command. They raise an exception, but are ignored during steps that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 """Signals that stop a command: Ctrl-C of a user, or the shutdown of a system."""
 T = TypeVar("T")
 _WAIT_ON_WINDOWS = 0.2
-"""Seconds after which Ctrl-C is noticed on Windows, where it interrupts no wait."""
+"""Seconds after which Ctrl-C is noticed on Windows, where it does not interrupt a wait."""
 
 
-def get_interruptibly(waiting: queue.Queue[T]) -> T:
+def get_interruptibly(items: queue.Queue[T]) -> T:
     """Wait for the next item of a queue and return it. Ctrl-C interrupts the wait, on Windows too."""
     while True:
         with contextlib.suppress(queue.Empty):
-            return waiting.get(timeout=_WAIT_ON_WINDOWS if sys.platform == "win32" else None)
+            return items.get(timeout=_WAIT_ON_WINDOWS if sys.platform == "win32" else None)
 
 
 class Stopped(BaseException):
@@ -44,8 +44,8 @@ _is_shielded = False
 def stoppable() -> Iterator[None]:
     """Raise `Stopped` for the first SIGINT or SIGTERM that the process neither ignores nor handles.
 
-    Do nothing outside the main thread, where Python sets no handlers.
-    The next ones are ignored until the process ends, so that they do not interrupt the clean-up.
+    Later signals are ignored until the process ends, so that they do not interrupt the clean-up. Do nothing outside the
+    main thread, where Python cannot set handlers.
     """
     stopped: list[int] = []
 
@@ -69,7 +69,7 @@ def stoppable() -> Iterator[None]:
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
     """Ignore SIGINT and SIGTERM within `stoppable`: for short steps that belong together, such as renaming files."""
-    global _is_shielded  # noqa: PLW0603 - signals are the process's
+    global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:
         yield

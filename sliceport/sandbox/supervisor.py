@@ -102,7 +102,7 @@ def call(
         args: Its arguments; they and the result are pickled.
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
-            Linux alone. None sets no limit; the limit of the call that this process itself answers stays.
+            Linux alone. If this process itself answers a call, the limit of that call holds as well.
         is_isolated: Whether the function hands code that may crash to a child of its own; see `child.is_expendable`.
         forks: Whether a new child serves this call alone, forked if that is safe. By default a warm child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
@@ -110,7 +110,7 @@ def call(
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses in `child_process`.
-        Exception: An error of the function, MemoryError included; RuntimeError for one that cannot be pickled.
+        Exception: The error of the function, such as MemoryError; RuntimeError if the error cannot be pickled.
     """
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
@@ -126,12 +126,15 @@ def call(
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error of a call means that there was not enough memory."""
-    # C++ libraries end the process by std::bad_alloc.
+    # A C++ library that runs out of memory ends the process, which prints the name of the error.
     return isinstance(error, MemoryError) or (isinstance(error, ChildDied) and "bad_alloc" in error.stderr)
 
 
 def _can_fork() -> bool:
-    """Return whether a fork is safe: libraries of macOS do not survive one, nor do locks that other threads hold."""
+    """Return whether a fork is safe.
+
+    Libraries of macOS fail after a fork. A lock that another thread holds would stay locked in the child.
+    """
     return sys.platform not in ("win32", "darwin") and threading.active_count() == 1
 
 

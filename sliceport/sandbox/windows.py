@@ -1,4 +1,4 @@
-"""Functions of Windows for processes that Python's standard library lacks; empty on other systems."""
+"""Functions of Windows that control processes and that Python lacks. The module is empty on other systems."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if sys.platform == "win32":
         """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
         Args:
-            process: The id of a process that has not started others yet. If it has ended, the job is empty.
+            process: The id of a process that has not started other processes yet. If it has ended, the job is empty.
 
         Raises:
             OSError: The system makes no job object.

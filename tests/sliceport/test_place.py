@@ -111,7 +111,7 @@ class TestInterruptions:
             file.write_text(f"old {file.name}")
         let_fail(monkeypatch, "replace", lambda number: number > first, OSError(5, "Input/output error"))
         with pytest.raises(
-            UsageError, match=r"cannot be put back \(Input/output error\): it is in '(.*)'\.$"
+            UsageError, match=r"cannot be put back \(Input/output error\): they are in '(.*)'\.$"
         ) as caught:
             beside.write_files(files, write_all(files), overwrite=True)
         aside = re.findall("'([^']*)'", str(caught.value))[-1]

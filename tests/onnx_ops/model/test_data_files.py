@@ -195,7 +195,7 @@ def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path)
         next(entry for entry in tensor.external_data if entry.key == "location").value = "sub/o.onnx.data"
     path.write_bytes(model.SerializeToString())
     before = (tmp_path / "sub" / "o.onnx.data").read_bytes()
-    with pytest.raises(UsageError, match="is a file that the model has its weights in"):
+    with pytest.raises(UsageError, match="is a file with weights of the model"):
         sliceport.rewrite(path, tmp_path / "sub" / "o.onnx", overwrite=True)
     assert (tmp_path / "sub" / "o.onnx.data").read_bytes() == before
     assert os.listdir(tmp_path / "sub") == ["o.onnx.data"]
@@ -394,7 +394,7 @@ def test_the_file_of_a_tensor_in_any_place_is_not_replaced(everywhere: Path, tmp
     data = everywhere.with_name("m.data").read_bytes()
     (tmp_path / "o.onnx").write_bytes(data)
     for command, options in (("rewrite", {}), ("harden", {"target": "onnxruntime-dml"})):
-        with pytest.raises(UsageError, match="is a file that the model has its weights in"):
+        with pytest.raises(UsageError, match="is a file with weights of the model"):
             getattr(sliceport, command)(everywhere, tmp_path / "o.onnx", overwrite=True, **options)
     assert (tmp_path / "o.onnx").read_bytes() == data
 
@@ -406,7 +406,7 @@ def test_ir_does_not_replace_the_weights_of_an_onnx_model(path: Path, tmp_path: 
         next(entry for entry in tensor.external_data if entry.key == "location").value = name
     path.write_bytes(model.SerializeToString())
     data = (tmp_path / "m.data").rename(tmp_path / name).read_bytes()
-    with pytest.raises(UsageError, match=f"{name}' is a file that the model has its weights in"):
+    with pytest.raises(UsageError, match=f"{name}' is a file with weights of the model"):
         sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", overwrite=True)
     assert (tmp_path / name).read_bytes() == data
 

@@ -253,7 +253,7 @@ def test_a_run_does_without_a_worker_of_other_versions(tmp_path: Path, site: dic
     """The run ends only if no other worker is there. The last model waits until a late worker was unfit, too."""
     write_models(tmp_path / "models", [*[""] * 4, "wait"])
     words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--timeout", "0", "--cluster"]
-    sentence = "has deadly-format 2.0 for 1.0, and would compute something else; install the same versions."
+    sentence = "has deadly-format 2.0 instead of 1.0, and would compute something else; install the same versions."
     with Cluster(tmp_path / "cluster", site) as started:
         started.start_scheduler()
         started.start_worker("--nthreads", "1", PYTHONPATH=make_other(tmp_path / "other"))

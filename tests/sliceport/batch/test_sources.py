@@ -227,7 +227,7 @@ class TestLists:
     def test_a_list_that_names_itself_is_bad(self, folder: Path) -> None:
         (folder / "list.txt").write_text("@more.txt\n")
         (folder / "more.txt").write_text("zoo/a\n@./list.txt\n")
-        bad = BadSource("@./list.txt", "list '@./list.txt' is read from itself.")
+        bad = BadSource("@./list.txt", "list '@./list.txt' contains itself.")
         assert list(expand(["@list.txt"], SUFFIXES)) == ["zoo/a/x.onnx", bad]
 
     def test_a_list_can_come_twice(self, folder: Path) -> None:
