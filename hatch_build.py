@@ -1,7 +1,7 @@
-"""Build backend: hatchling, and with SLICEPORT_NATIVE=yes the operators in C++.
+"""Build backend: hatchling, which also compiles the operators in C++ if SLICEPORT_NATIVE=yes is set.
 
-Such a wheel is of one platform. Without the variable, the wheel is pure Python and `python -m ov_ext.native build`
-compiles the operators later.
+A wheel with these operators is for one platform. Without the variable, the wheel is pure Python, and
+`python -m ov_ext.native build` compiles the operators later.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def is_native() -> bool:
 
 
 class NativeOperators(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the library to a wheel."""
+    """Build hook that adds the library to a wheel."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the library if that is asked for, and put it into the wheel: not into an editable one."""
+        """Compile the library into the wheel if the environment asks for it and the wheel is not editable."""
         if self.target_name != "wheel" or version != "standard" or not is_native():
             return
         sys.path.insert(0, self.root)  # hatch calls this hook without the functions above

@@ -19,7 +19,7 @@ def count_lines(package: str) -> int:
 
 
 def main() -> int:
-    """Print each package with its lines and its budget; return 1 if one has more lines than it may."""
+    """Print the lines and the budget of each package. Return 1 if a package exceeds its budget."""
     if not (ROOT / ".git").exists():  # an unpacked source archive
         return 0
     budgets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["sliceport"]["budgets"]

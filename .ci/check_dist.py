@@ -1,7 +1,7 @@
-"""Check what `make dist` built: every tracked file that belongs in the wheel or the sdist is there, and nothing else.
+"""Check the files that `make dist` built: they contain exactly the tracked files that belong to a wheel or an sdist.
 
-Usage: python .ci/check_dist.py FOLDER, in a clone; FOLDER holds a pure wheel, one sdist and, where it was made on a
-machine with a compiler, a wheel with the operators in C++, which has their library in addition.
+Usage: python .ci/check_dist.py FOLDER, in a clone. FOLDER contains a pure wheel and an sdist. If the machine has a
+compiler, FOLDER also contains a wheel with the operators in C++, which has their library in addition.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def list_tracked() -> set[str]:
 def find_one(folder: Path, pattern: str) -> Path:
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
-        raise SystemExit(f"{folder}: expected one {pattern}, found {[path.name for path in found]}: empty the folder.")
+        raise SystemExit(f"{folder}: expected one {pattern}, found {[path.name for path in found]}; empty the folder.")
     return found[0]
 
 
 def compare(name: str, expected: set[str], got: set[str]) -> None:
     missing, surplus = sorted(expected - got), sorted(got - expected)
     if missing or surplus:
-        raise SystemExit(f"{name}: missing {missing}, and not tracked by git or not expected there {surplus}.")
+        raise SystemExit(f"{name}: missing {missing}; not tracked by git, or not expected in it: {surplus}.")
 
 
 def check_sdist(path: Path, tracked: set[str]) -> None:
@@ -59,11 +59,11 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
         licence = archive.read(f"{info}/licenses/LICENSE")
     compare(path.name, {name for name in tracked if name.split("/")[0] in PACKAGES}, got)
     for package in PACKAGES:
-        assert f"{package}/py.typed" in got, f"{path.name}: {package} does not say that it is typed"
+        assert f"{package}/py.typed" in got, f"{path.name}: {package} has no py.typed"
     assert metadata["Version"] == version, metadata["Version"]
     assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]
     relative = re.findall(r"\]\((?!https://|#)[^)]*\)", metadata.get_payload())
-    assert not relative, f"{path.name}: its description links to {relative}, which an index does not have"
+    assert not relative, f"{path.name}: its description has relative links, which an index cannot follow: {relative}"
     assert licence == (ROOT / "LICENSE").read_bytes()
 
 
@@ -81,7 +81,7 @@ def check_library(path: Path, archive: zipfile.ZipFile, version: str) -> set[str
 
 
 def check_pythons() -> None:
-    """Check that the metadata name the interpreters that CI tests."""
+    """Check that the classifiers name the versions of Python that CI tests."""
     named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     tested = re.findall(r'"(3\.\d+)"', re.search(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)[1])  # type: ignore[index]
@@ -102,7 +102,7 @@ def main() -> None:
     check_sdist(sdist, tracked)
     for path in wheels:
         check_wheel(path, tracked, version)
-    print(f"{', '.join(path.name for path in (*wheels, sdist))}: all files there, no others")
+    print(f"{', '.join(path.name for path in (*wheels, sdist))}: all expected files, and no others")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HEADLESS = frozenset("what that those where how nothing see which it there these this they".split())
-# These words open a noun phrase or a clause, so a function's docstring that begins with one has no verb.
+# A docstring that begins with one of these words begins with a noun phrase or a clause, not with a verb.
 NO_VERB = HEADLESS | frozenset(
     "a an the all any each every some both either no none one two its their of by for from in on to with without "
     "at as if is are only also when while because not another other such same given".split()
@@ -64,7 +64,7 @@ def check_file(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _list_docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Yield the line, the kind (`function` or `noun`) and the text of each docstring, those of attributes too."""
+    """Yield the line, the kind (`function` or `noun`) and the text of each docstring, also of attributes."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         for before, statement in zip([None, *body], body, strict=False) if isinstance(body, list) else ():

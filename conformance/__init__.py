@@ -1,1 +1,1 @@
-"""A conformance suite of slicing for engines: runs the cases of `sliceport cases` and reports the verdicts by rule."""
+"""A conformance suite of slicing for engines. It runs the cases of `sliceport cases`, and reports verdicts by rule."""

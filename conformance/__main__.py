@@ -20,11 +20,11 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="run engines on the cases")
     run.add_argument("--engines", default="all", metavar="NAMES", help=f"comma-separated, of {', '.join(NAMES)}")
-    run.add_argument("--cases", type=Path, metavar="DIR", help="a folder by sliceport cases; by default one is made")
-    run.add_argument("--portable", action="store_true", help="also run portable forms of the models")
+    run.add_argument("--cases", type=Path, metavar="DIR", help="a folder of sliceport cases; by default one is made")
+    run.add_argument("--portable", action="store_true", help="also run the models in the portable form")
     run.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; 60 by default")
     run.add_argument("--environments", type=Path, default=BUILD / "environments", metavar="DIR")
-    run.add_argument("--results", type=Path, default=BUILD / "results", metavar="DIR", help="results to go on from")
+    run.add_argument("--results", type=Path, default=BUILD / "results", metavar="DIR", help="earlier results to reuse")
     run.add_argument("--page", type=Path, metavar="FILE", help="also write the page, such as docs/conformance.md")
     options = parser.parse_args(words)
     cases = read_cases(options.cases or export_cases(BUILD / "cases"))
@@ -45,7 +45,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def export_cases(folder: Path) -> Path:
-    """Write the cases of the sliceport that is installed, in place of earlier ones, and return their folder."""
+    """Write the cases of the installed sliceport, replace earlier ones, and return their folder."""
     command = [sys.executable, "-m", "sliceport", "cases", "--export", str(folder), "--overwrite"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder

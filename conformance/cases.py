@@ -22,8 +22,8 @@ class Case:
         folder: The folder with its data.
         model: The file of its model.
         is_refused: Whether the standard forbids the model.
-        is_disputed: Whether the rule has another reading.
-        form: `written`, or `portable` for a model by `sliceport harden --target portable`.
+        is_disputed: Whether the standard can also be read in another way.
+        form: `written`, or `portable` for a model that `sliceport harden --target portable` wrote.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def digest(self) -> str:
-        """A hash of the form and of the files of the case, without files that an engine leaves beside them."""
+        """A hash of the form and of the files of the case, without files that engines leave in the folder."""
         content = hashlib.sha256(self.form.encode())
         for file in sorted(self.folder.rglob("*")):
             if file.name in ("model.onnx", "model.xml", "model.bin") or file.suffix == ".pb":
@@ -80,7 +80,7 @@ def _read_case(entry: dict[str, Any], folder: Path) -> Case:
 
 
 def make_portable(case: Case, directory: Path) -> Case:
-    """Return an ONNX case with the model in the portable form; a model that sliceport refuses stays as it is."""
+    """Return an ONNX case with its model in the portable form, or as it is written if sliceport refuses it."""
     import sliceport
 
     file = directory / f"{case.name}-{case.digest}.onnx"

@@ -1,14 +1,14 @@
 """The files in `engines`, each an engine, and their environments.
 
-A file needs `REQUIREMENTS` and `open_engine`, and may have the other names:
+A file must define `REQUIREMENTS` and `open_engine`, and may define the other names:
 
     TITLE         the name in reports; by default that of the file
     REQUIREMENTS  packages of pip with pinned versions, the engine first; None for the Python that runs the suite
     NPM           packages of npm with pinned versions, the engine first
     FORMATS       the formats of models that it reads; by default ("onnx",)
-    PRELOAD       modules to load once, before a process for each case is forked, if it SPILLS
-    SPILLS        whether a case can damage the process, so that each runs in one of its own; by default False
-    LOOSE         whether it stores elements in other types, so that values are compared and types are not
+    SPILLS        whether a case can damage the process, so that each case needs a process of its own; by default False
+    PRELOAD       modules to load once, before the processes of an engine that SPILLS are forked
+    LOOSE         whether it stores elements in other types, so that only their values are compared; by default False
     version()     a function that returns the version of the engine; by default that of the first package
     open_engine() a function that loads the engine, and returns a function of a model's file, its inputs by name and the
                   names of its outputs, which returns the list of outputs or raises an exception
@@ -78,11 +78,11 @@ class Engine:
 
     @property
     def digest(self) -> str:
-        """A hash of its file, whose change makes results stale."""
+        """A hash of its file. If the file changes, earlier results do not count any more."""
         return hashlib.sha256(Path(str(self.module.__file__)).read_bytes()).hexdigest()[:16]
 
     def python(self, environments: Path) -> Path:
-        """Return the Python of its environment, which is made or renewed if it lacks the pinned packages.
+        """Return the Python of its environment. Make the environment anew if it lacks the pinned packages.
 
         Raises:
             CalledProcessError: A package cannot be installed.

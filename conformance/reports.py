@@ -1,4 +1,4 @@
-"""The results as JSON, as JUnit's XML and as a page, without times: the same results give the same bytes."""
+"""Reports as JSON, as JUnit's XML and as a page. Without times, so that the same results give the same bytes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
 
 
 def _failed_rules(engine: EngineResults, cases: Sequence[Case]) -> list[str]:
-    """Return a row for each rule with a verdict other than `equal` on a model as it is written."""
+    """Return a row for each rule with a verdict other than `equal` on a model as written."""
     written, rows = engine.forms["written"], []
     for rule in dict.fromkeys(case.rule for case in cases):
         names = [case.name for case in cases if case.rule == rule and case.name in written]
@@ -136,6 +136,6 @@ def _summarize(verdicts: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a detail as it can stand in a table, without paths, which differ from machine to machine."""
+    """Escape a detail for a cell of a table, and remove paths, which differ from machine to machine."""
     words = [word if word.count("/") + word.count("\\") < 2 else "…" for word in _printable(text)[:150].split()]
     return "`" + " ".join(words).replace("|", "\\|").replace("`", "'") + "`"

@@ -1,4 +1,4 @@
-"""Runs the cases on an engine: in child processes, and only those that have no result yet."""
+"""Runs of cases on an engine in child processes. Cases that have a result already are not run again."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class CannotLoad(Exception):
 
 
 def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Path, timeout: float) -> dict[str, Any]:
-    """Return the verdicts on cases by name; run those that the file of results does not have.
+    """Return the verdicts on cases by name. Run the cases without a result in the file `results`.
 
-    A result counts only for the same files of the case and of the engine. Each one is appended to the file at once, so
-    that a run that was interrupted goes on with the next case.
+    A result counts only while the files of the case and of the engine stay the same. Each result is appended to the
+    file at once, so that the next run continues an interrupted one.
 
     Args:
         engine: The engine.
-        cases: The cases of formats that it reads.
+        cases: The cases, in formats that the engine reads.
         python: The Python of its environment.
         results: The file of results, with a line of JSON for each.
-        timeout: Seconds that a case may take in a fork of its own; otherwise it may take twice as long.
+        timeout: Seconds that a case may take in a fork of its own. Without forks, a case may take twice as long.
     """
     keys = {case.name: f"{engine.digest}-{case.digest}" for case in cases}
     verdicts = {name: one for name, one in read_results(results).items() if one["key"] == keys.get(name)}
@@ -60,7 +60,7 @@ def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Pat
 
 
 def read_results(file: Path) -> dict[str, Any]:
-    """Return the last result of each case in a file of results, without a line that a killed run left unfinished."""
+    """Return the last result of each case in a file of results. Skip a line that a killed run left unfinished."""
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
@@ -76,7 +76,7 @@ def run_batch(
 ) -> int:
     """Run cases in one child process, or in forks of it, until it ends; return the number of cases with a result.
 
-    The case at which it ends has a result, too.
+    If the child ends, the case that it was running gets the result that it died.
 
     Raises:
         CannotLoad: The child ends before the first case, or the engine takes too long to load.
@@ -102,7 +102,7 @@ def run_batch(
             raise CannotLoad("".join(errors).strip().rpartition("\n")[2] or f"exit status {child.returncode}")
         is_loaded = True
         for case in cases:
-            answer = next_line(2 * timeout) and next_line(2 * timeout)  # a fork has a limit of its own
+            answer = next_line(2 * timeout) and next_line(2 * timeout)  # twice: a fork enforces `timeout`
             if not answer:
                 answer = {"died": _describe_end(child.wait())}
             done += 1
@@ -117,7 +117,7 @@ def run_batch(
     finally:
         child.kill()
         for thread in threads:
-            thread.join(timeout=1)  # a fork that goes on may hold the pipes
+            thread.join(timeout=1)  # a fork that still runs may hold the pipes open
         with child:
             pass  # closes the pipes
     return done
@@ -129,7 +129,7 @@ def _send(child: subprocess.Popen[str], cases: Sequence[Case], *_: object) -> No
         child.stdin.write("".join(f"{case.model}\t{case.folder}\n" for case in cases))
         child.stdin.close()
     except OSError:
-        pass  # the child has died, which its other pipe tells
+        pass  # the child has died, which `run_batch` notices
 
 
 def _receive(child: subprocess.Popen[str], _: object, lines: queue.Queue[str], __: object) -> None:

@@ -1,4 +1,4 @@
-"""TensorProtos of the cases, read without the onnx package, and arrays as JSON values."""
+"""Reading of the TensorProtos of cases without the onnx package, and conversion of arrays to JSON values and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
 }  # fmt: skip
-"""NumPy's names of TensorProto.DataType."""
+"""NumPy's name for each value of TensorProto.DataType."""
 _DIMS, _TYPE, _NAME, _RAW_DATA = 1, 2, 8, 9
 
 
@@ -24,7 +24,7 @@ def read_tensors(folder: Path, kind: str) -> dict[str, Array]:
 
 
 def read_tensor(message: bytes) -> tuple[str, Array]:
-    """Return the name and the array, which may be written to, of a TensorProto that has its elements in `raw_data`."""
+    """Return the name and a writable array of a TensorProto that stores its elements in `raw_data`."""
     dims, dtype, name, raw = [], "", "", b""
     for field, value in _read_fields(message):
         if field == _DIMS:
@@ -77,7 +77,7 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     while position < len(message):
         key = read_varint()
         value: int | bytes = read_varint()
-        if key & 7 == 2:  # the varint is the length of what follows
+        if key & 7 == 2:  # the varint is the length of the bytes that follow
             end = position + int(value)
             value, position = message[position:end], end
         yield key >> 3, value

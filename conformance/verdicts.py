@@ -1,8 +1,8 @@
-"""The verdict on what an engine answered to a case.
+"""The verdict on the answer of an engine to a case.
 
-equal    every output has the right type, shape and bytes; of a forbidden model: the engine refuses it
+equal    every output has the right type, shape and bytes, or the engine refuses a forbidden model
 other    the outputs are those of the other reading of a disputed rule
-wrong    an output is something else; of a forbidden model: the engine computes something
+wrong    an output is not right, or the engine computes a forbidden model
 refused  the engine raises an error, though the model is not forbidden
 dies     the process ends, or takes too long
 """
@@ -20,7 +20,7 @@ VERDICTS = ("equal", "other", "wrong", "refused", "dies")
 
 
 def judge(case: Case, answer: dict[str, Any], *, is_loose: bool) -> dict[str, str]:
-    """Return the verdict on an answer of the worker, and a line about it if it is not `equal`."""
+    """Return the verdict on an answer of the worker, with a line of detail unless it is `equal`."""
     if "died" in answer:
         return {"verdict": "dies", "detail": answer["died"]}
     if "error" in answer:
@@ -37,7 +37,7 @@ def judge(case: Case, answer: dict[str, Any], *, is_loose: bool) -> dict[str, st
 
 
 def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool) -> bool:
-    """Whether outputs are the same bit for bit, or if `is_loose`, as numbers of any type."""
+    """Return whether outputs are the same: bit for bit, or with `is_loose` as numbers of any type."""
     if len(results) != len(expected):
         return False
     for result, right in zip(results, expected, strict=True):
@@ -61,5 +61,5 @@ def describe(outputs: list[Array]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return an error on one line, without the places in OpenVINO's source that precede the reason."""
+    """Return an error on one line, without the lines that name places in OpenVINO's source."""
     return " ".join(" ".join(line for line in text.splitlines() if "Exception from " not in line).split())[:300]

@@ -2,9 +2,9 @@
 
     python -m conformance.worker ENGINE [SECONDS] < cases
 
-With SECONDS, each case runs in a fork of this process, which ends after that time. Each line of the input has the file
-of a model, a tab and the folder of its data. The worker answers with a line of JSON when it is ready, when it begins
-a case, and when the engine has answered.
+With SECONDS, each case runs in a fork of this process, which may take that time. Each line of stdin has the path of a
+model, a tab, and the folder of its data. The worker prints a line of JSON when it is ready, when it begins a case, and
+when the engine has answered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     def answer(values: dict[str, Any]) -> None:
         answers.write(json.dumps(values) + "\n")
 
-    os.dup2(2, 1)  # engines print on stdout
+    os.dup2(2, 1)  # engines print to stdout, which is for the answers
     engine = importlib.import_module(f"conformance.engines.{sys.argv[1]}")
     forks = bool(sys.argv[2:]) and hasattr(os, "fork")
     for module in getattr(engine, "PRELOAD", ()) if forks else ():
@@ -52,7 +52,7 @@ def main() -> None:
                 answer({"died": end})
             elif status:
                 answer({"died": f"exit status {os.WEXITSTATUS(status)}"})
-    os._exit(0)  # engines that crash while they are unloaded have answered already
+    os._exit(0)  # at once, because some engines crash while they are unloaded
 
 
 def run_case(run: Run, model: Path, folder: Path) -> dict[str, Any]:
