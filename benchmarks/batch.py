@@ -1,9 +1,9 @@
-"""Overhead of `sliceport batch lower` over a bare loop: time a model and core, and the memory of its main process.
+"""Overhead of `sliceport batch lower` over a bare loop: time for each model and core, and memory of the main process.
 
 The models are those of models/ and distinct tiny ones, so that nearly all of the time is overhead. One time is the wall
-time multiplied by the cores in use, the other is the processor time. Both are compared with `sliceport.lower` of each
-model in one process, without the start of the processes. The benchmark then prints the rates of finding models and
-storing results, which a run of many models waits for.
+time multiplied by the cores in use, the other is the processor time. Both are compared with the time of a loop that
+calls `sliceport.lower` for each model in one process. The time to start processes does not count. The benchmark also
+prints how many models it finds, and how many results it stores, in a second.
 
     python benchmarks/batch.py [--models 2000] [--large 10000] [--no-dask]
 """
@@ -72,12 +72,12 @@ class Times:
 
     @property
     def processor(self) -> float:
-        """Seconds of processors."""
+        """Processor time of the process and its children in seconds."""
         return self.own + self.children
 
 
 def make_models(folder: Path, count: int, *, real: bool) -> Path:
-    """Write tiny models, a thousand a folder, and with `real` copy those of models/; return the folder."""
+    """Write tiny models, a thousand in each folder; with `real`, also copy those of models/. Return the folder."""
     copied = sorted(MODELS.glob("*.onnx"))[: count // 2] if real else []
     folder.mkdir()
     for path in copied:
@@ -92,7 +92,7 @@ def make_models(folder: Path, count: int, *, real: bool) -> Path:
 
 
 def measure(work: str, *words: object) -> Times:
-    """Run code in a process of its own."""
+    """Run code in a process of its own, and return the resources that it used."""
     command = [sys.executable, "-c", MEASURE.format(work=work), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -105,7 +105,7 @@ def run_batch(models: Path, run: Path, *words: object) -> Times:
 
 
 def measure_commands(folder: Path) -> None:
-    """Print how long one job takes for a model of models/ with each command, the start of the processes included."""
+    """Print how long each command takes for a model of models/ with one job, with the start of the processes."""
     count = len(list(MODELS.glob("*.onnx")))
     for command in ("lower", "rewrite", "harden", "compare"):
         run = folder / command
@@ -120,7 +120,7 @@ def measure_report(run: Path) -> Times:
 
 
 def rate_of_names(models: Path) -> float:
-    """Return the models a second that are found in a folder."""
+    """Return how many models are found in a folder in a second."""
     from sliceport.batch.sources import expand
 
     begun = time.perf_counter()
@@ -129,7 +129,7 @@ def rate_of_names(models: Path) -> float:
 
 
 def rate_of_results(folder: Path, count: int) -> float:
-    """Return the results a second that one process stores."""
+    """Return how many results one process stores in a second."""
     from sliceport.batch.result import result_name
     from sliceport.batch.store import Folder
 
@@ -144,13 +144,13 @@ def measure_dask(models: Path, folder: Path, count: int) -> None:
     """Print how long two workers take for the models, and how many empty tasks go through the scheduler."""
     from distributed import Client, LocalCluster
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # of workers that see the scheduler end first
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # workers that outlive the scheduler
     with LocalCluster(
         n_workers=2, threads_per_worker=1, protocol="tcp", dashboard_address=None, silence_logs=logging.CRITICAL
     ) as cluster:
         url = cluster.scheduler_address.replace("tcp://", "dask://")
         few = make_models(folder / "few", 8, real=False)
-        run_batch(few, folder / "dask-few", "--cluster", url)  # the workers load what they need
+        run_batch(few, folder / "dask-few", "--cluster", url)  # not measured: the workers import their packages
         start = run_batch(few, folder / "dask-start", "--cluster", url)
         times = run_batch(models, folder / "dask", "--cluster", url)
         each = (times.passed - start.passed) / count * 1e3
@@ -166,9 +166,9 @@ def measure_dask(models: Path, folder: Path, count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=int, default=2000, help="how many; default 2000")
-    parser.add_argument("--large", type=int, default=10_000, help="how many for the memory; default 10000, 0 for none")
-    parser.add_argument("--no-dask", action="store_true", help="without Dask")
+    parser.add_argument("--models", type=int, default=2000, help="number of models; default 2000")
+    parser.add_argument("--large", type=int, default=10_000, help="number for the memory; default 10000, 0 skips it")
+    parser.add_argument("--no-dask", action="store_true", help="do not measure Dask")
     options = parser.parse_args()
     count = options.models
     with tempfile.TemporaryDirectory() as name:
@@ -191,7 +191,7 @@ def main() -> None:
         print("beyond the loop                s  ratio  ms a model  processor ms  coordinator ms")
         show("1 job", run_batch(models, folder / "run1", "--jobs", 1), 1, count, bare)
         show("2 jobs", run_batch(models, folder / "run2", "--jobs", 2), 2, count, bare)
-        show("2 jobs, all there", run_batch(models, folder / "run2", "--jobs", 2), 2, count, nothing)
+        show("2 jobs, all cached", run_batch(models, folder / "run2", "--jobs", 2), 2, count, nothing)
         measure_commands(folder)
         print(f"report: {measure_report(folder / 'run2').passed / count * 1e3:.2f} ms a model")
         print(f"sources: {rate_of_names(models):.0f} names a second")
@@ -203,7 +203,7 @@ def main() -> None:
             times = run_batch(large, run, "--jobs", 2)
             show(f"{options.large}, 2 jobs", times, 2, options.large, measure(LOOP, large))
             again, report = run_batch(large, run, "--jobs", 2), measure_report(run)
-            show(f"{options.large}, all there", again, 2, options.large, nothing)
+            show(f"{options.large}, all cached", again, 2, options.large, nothing)
             print(
                 f"{options.large} models: coordinator at most {times.peak:.0f} MiB, again {again.peak:.0f} MiB; ",
                 end="",

@@ -1,8 +1,9 @@
 """Our Slice against the built-in one on OpenVINO's CPU plugin, as ratios of time: `python benchmarks/evaluate.py`.
 
-One process; the variants take turns, each of several inferences, and the best of all turns counts. Inputs are shared
-and outputs not copied, or the copies would hide the operators. A ratio below 1 means that ours is faster. Beside it
-stand onnxruntime's CPU provider, and a copy of as many bytes as come out by as many threads.
+All variants run in one process. They take turns of several inferences each, and the best of all turns counts. Inputs
+are shared and outputs are not copied, because copies would hide the time of the operators. A ratio below 1 means that
+ours is faster. For comparison, each row also shows onnxruntime's CPU provider, and a plain copy of the output's number
+of bytes by the same number of threads.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Run = Callable[[], object]
 
 
 def bounds(index: Index, shape: tuple[int, ...]) -> tuple[list[int], ...]:
-    """Return starts, stops, steps and axes of an index."""
+    """Return the starts, stops, steps and axes of an index of Python slices."""
     slices = list(index[: len(shape)])
     if index[-1] == "half":
         slices[-1] = slice(0, shape[-1] // 2)
@@ -81,14 +82,14 @@ def ours(backend: str) -> Callable[..., Any]:
 
 
 def openvino_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
-    """Return an inference by OpenVINO."""
+    """Return a function that runs an inference of OpenVINO."""
     request = ov.Core().compile_model(model(kind, data, index, dynamic), "CPU").create_infer_request()
     request.set_input_tensor(ov.Tensor(data, shared_memory=True))
     return lambda: request.infer(share_outputs=True)
 
 
 def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
-    """Return an inference by onnxruntime's CPU provider into allocated memory."""
+    """Return a function that runs an inference of onnxruntime's CPU provider into allocated memory."""
     names = ("starts", "ends", "steps", "axes")
     values = dict(zip(names, bounds(index, data.shape), strict=True))
     element = ELEMENTS[data.dtype.type]
@@ -110,7 +111,7 @@ def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
 
 
 def copy_run(data: np.ndarray, index: Index) -> Run:
-    """Return a copy of the output's number of bytes by the same number of threads."""
+    """Return a function that copies the output's number of bytes by the same number of threads."""
     slices = tuple(slice(*cut) for cut in zip(*bounds(index, data.shape)[:3], strict=True))
     size = data[tuple(slice(c.start, None if c.stop == -FAR else c.stop, c.step) for c in slices)].nbytes
     source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
@@ -119,7 +120,7 @@ def copy_run(data: np.ndarray, index: Index) -> Run:
 
 
 def queue_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
-    """Eight requests in two streams."""
+    """Return a function that runs eight requests in two streams."""
     compiled = ov.Core().compile_model(model(kind, data, index, dynamic), "CPU", {"NUM_STREAMS": "2"})
     requests = [compiled.create_infer_request() for _ in range(8)]
     for request in requests:
@@ -145,7 +146,7 @@ class Table:
         print(f"{columns}{'ort':>8}{'copy us':>10}{'/copy':>7}")
 
     def add(self, size: str, title: str, data: np.ndarray, index: Index, dynamic: bool, *keys: str) -> None:
-        """Measure a slice, and keep its ratio under each key."""
+        """Measure a slice, print its row, and add its ratio to the ratios of each key."""
         runs = {name: openvino_run(kind, data, index, dynamic) for name, kind in self.kinds.items()}
         runs |= {"ort": onnxruntime_run(data, index), "copy": copy_run(data, index)}
         best = best_of_turns(runs, self.seconds)
@@ -160,7 +161,7 @@ class Table:
         )
 
     def aim(self, title: str, aim: str, *keys: str, worst: bool = True) -> None:
-        """Print the worst or the mean of the ratios of some keys beside the aim."""
+        """Print the worst ratio of some keys, or their mean, next to the aim."""
         ratios = [ratio for key in keys for ratio in self.ratios.get(key, [])]
         if ratios:
             text = f"{title}: {max(ratios) if worst else geometric_mean(ratios):.2f}"
@@ -181,9 +182,9 @@ def measure_queues(kinds: dict[str, Callable[..., Any]], seconds: float) -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each line; default 1")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time for each line; default 1")
     parser.add_argument("--sizes", nargs="*", default=["large", "medium", "tiny"], help="default: large medium tiny")
-    parser.add_argument("--python", action="store_true", help="the operator in Python as well")
+    parser.add_argument("--python", action="store_true", help="also measure the operator in Python")
     options = parser.parse_args()
     kinds = {"built-in": built_in, "native": ours("native")} | ({"python": ours("python")} if options.python else {})
     table = Table(kinds, options.seconds)

@@ -1,7 +1,8 @@
 """Time and memory of commands on files of many nodes.
 
-A command runs on models of several kinds, each in a process of its own. The columns are the processor time of the
-process and its workers, the largest memory of a process so far, and the size of the file.
+A command runs on models of several kinds, each in a process of its own. A row has the size of the file, and for each
+checkout the processor and wall time of the command with its workers, the memory of the largest process so far, and the
+ratio of the processor time to that of the first checkout.
 
     python benchmarks/large_models.py [--nodes 100000] [--command rewrite] [--checkout OTHER] [KIND ...]
 """
@@ -88,7 +89,7 @@ def slices(count: int) -> onnx.ModelProto:
 
 
 def kept(count: int) -> onnx.ModelProto:
-    """Return Slices that no pass changes, each of another Relu."""
+    """Return Slices that no pass changes, each of the output of another Relu."""
     nodes, ends, here = [], [], "x"
     for i in range(count // 2):
         nodes.append(helper.make_node("Relu", [here], [f"v{i}"], name=f"n{i}"))
@@ -114,7 +115,7 @@ def chains(count: int) -> onnx.ModelProto:
 
 
 def splits(count: int) -> onnx.ModelProto:
-    """Split into two halves and Concat in the other order, again and again."""
+    """Return a chain of Splits into halves, each with a Concat of the halves in reverse order."""
     nodes, here = [], "x"
     constants = {"halves": np.array([32, 32], np.int64)}
     for i in range(count // 2):
@@ -261,9 +262,9 @@ def measure(command: list[str], checkout: Path, folder: str) -> tuple[float, flo
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=100_000)
-    parser.add_argument("--command", default="rewrite", help="with its options, as one word: 'rewrite --simplify'")
-    parser.add_argument("--checkout", type=Path, action="append", help="where the packages are; several are compared")
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which; default all")
+    parser.add_argument("--command", default="rewrite", help="with its options in quotes: 'rewrite --simplify'")
+    parser.add_argument("--checkout", type=Path, action="append", help="folder of the packages; several are compared")
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="kinds of models; default all")
     options = parser.parse_args()
     checkouts = options.checkout or [Path(__file__).resolve().parents[1]]
     print(f"{options.command} of {options.nodes} nodes: by checkout processor and wall time in seconds, ratio")

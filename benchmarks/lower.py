@@ -1,7 +1,7 @@
-"""Time of `lower` from file to program over that of onnxruntime's session creation on the same file.
+"""Time of `lower` from file to program, relative to the time in which onnxruntime creates a session from the same file.
 
-Both run in turn in one process, without onnxruntime's optimisations; the ratio counts. Peak memory and a model with
-2 GB of external weights (a sparse file) are measured in a process of their own.
+Both run in turn in one process, without onnxruntime's optimisations; the ratio counts. Peak memory is measured in
+processes of their own, also for a model with 2 GiB of external weights in a sparse file.
 
     python benchmarks/lower.py [--repeat 3]
 """
@@ -24,7 +24,7 @@ import sliceport
 
 SIZES = (1000, 8000, 64000)
 ONCE = 64000
-"""From so many Slices on, onnxruntime takes minutes to create a session, so that it runs once."""
+"""Number of Slices from which on each runs only once, because onnxruntime takes minutes to create a session."""
 PATTERNS = (
     ([1], [15], [1], [1]),  # a crop
     ([0], [2**63 - 1], [0], [1]),  # an identity with a sentinel
@@ -34,7 +34,7 @@ PATTERNS = (
 
 
 def slices(count: int, *, alike: bool = True) -> onnx.ModelProto:
-    """Return Slices of one input and of one another, each with its own initializers, and a Relu for every second.
+    """Return Slices in pairs: the first slices the input, the second slices the first, and a Relu reads the second.
 
     Args:
         count: The number of Slices.
@@ -92,7 +92,7 @@ def peak_mib(path: Path) -> float:
     code = "import sys, sliceport; p = sliceport.lower(sys.argv[1]); assert not p.summary['refused']"
     code += "; print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
-    return int(done.stdout) / 1024  # not ru_maxrss: a child starts with its parent's
+    return int(done.stdout) / 1024  # not ru_maxrss, which a child inherits from its parent
 
 
 def main() -> None:

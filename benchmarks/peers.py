@@ -39,7 +39,7 @@ def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
 
 
 def train(proto: onnx.ModelProto) -> None:
-    """Replace the weights that are all 0 or all 1, as biases and scales are before they have been trained."""
+    """Add noise to the weights that contain only 0 and 1, such as biases and scales that have not been trained."""
     generator = np.random.default_rng(0)
     constants = [node.attribute[0].t for node in proto.graph.node if node.op_type == "Constant"]
     for tensor in (*proto.graph.initializer, *constants):
@@ -131,12 +131,12 @@ def models() -> list[tuple[Path, dict[str, list[int]]]]:
 def runnable(
     names: Sequence[str], *, is_trained: bool = False, is_open: bool = False
 ) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
-    """Yield models with their inputs and the shapes of these.
+    """Yield the file, the model, the inputs and the shapes of the inputs for each model.
 
     Args:
         names: Parts of names of files that select models; empty for all models.
-        is_trained: Whether they have such weights as training leaves, see `train`.
-        is_open: Whether sizes that they leave open stay open.
+        is_trained: Whether biases and scales get random values, as after training; see `train`.
+        is_open: Whether open sizes of inputs stay open.
     """
     for path, shapes in models():
         if names and not any(name in path.name for name in names):
@@ -147,6 +147,6 @@ def runnable(
         network = Runnable(proto, from_proto(proto))
         arrays, _ = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
         if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
-            print(f"{path.name:36} not compared: NumPy does not hand its inputs to onnxruntime")
+            print(f"{path.name:36} not compared: onnxruntime does not accept its inputs as NumPy arrays")
             continue
         yield path, proto, arrays, shapes

@@ -1,18 +1,18 @@
-"""Verdicts of engines on slicing, as written and after `sliceport harden --target`.
+"""Verdicts on engines that run slicing models as written, and after `sliceport harden --target`.
 
-Each engine runs in a Python of its own, which has it installed:
+Each engine is installed in a Python environment of its own:
 
     python -m venv v/tract && v/tract/bin/pip install tract onnx
     python benchmarks/portable.py tract=v/tract/bin/python tinygrad=v/tinygrad/bin/python
 
 `slicing_cases.json` has 407 models of one node, and their outputs by the standard, as indices of elements. With
---models each export in models/ and each model in the folders of the arguments runs instead, on the sizes of
-models/models.json or on chosen ones, which become those of the file; the outputs are compared with those of
-onnxruntime. With --graphs, the graphs of `tests/data/exporter_graphs.toml` run in operator sets 13 and 18, their open
-axes with 5 elements. The verdicts are
+--models, each export in models/ and each model in the given folders runs instead, and the outputs are compared with
+those of onnxruntime. Open sizes of inputs are replaced in the file by those of models/models.json, or by chosen ones.
+With --graphs, the graphs of `tests/data/exporter_graphs.toml` run in operator sets 13 and 18, with 5 elements on each
+open axis. The verdicts are
 
     equal    every output is right: bit for bit in the cases, within 1e-3 of the largest value in models and graphs
-    wrong    an output is not
+    wrong    an output is not right
     refused  the engine raises an error
     crash    the process ends, or takes longer than --timeout seconds
 """
@@ -62,7 +62,7 @@ class Case:
         model: The model as it is written.
         inputs: An array for each input.
         expected: The right outputs.
-        tolerance: The allowed difference, as a part of the largest value; 0 for none.
+        tolerance: The allowed difference, relative to the largest value; 0 allows no difference.
         verdicts: The verdicts by engine and form, filled while engines run.
     """
 
@@ -128,7 +128,7 @@ def read_graphs() -> Iterator[Case]:
 
 
 def with_sizes(model: onnx.ModelProto, inputs: dict[str, Array]) -> onnx.ModelProto:
-    """Return a model that declares the sizes of its inputs, and none of values that follow from them."""
+    """Return a model that declares the sizes of its inputs, and leaves the sizes of all other values open."""
     dims = {name: list(array.shape) for name, array in inputs.items()}
     outputs = {o.name: [f"{o.name}_{i}" for i in range(len(o.type.tensor_type.shape.dim))] for o in model.graph.output}
     del model.graph.value_info[:]
@@ -136,7 +136,7 @@ def with_sizes(model: onnx.ModelProto, inputs: dict[str, Array]) -> onnx.ModelPr
 
 
 def write_case(case: Case, folder: Path, target: str) -> None:
-    """Write a case for the worker, in the form for `target`, or as written if that is empty."""
+    """Write a case for the worker, in the form for `target`, or as written if `target` is empty."""
     folder.mkdir(parents=True)
     model = case.model
     if target:
@@ -147,7 +147,7 @@ def write_case(case: Case, folder: Path, target: str) -> None:
 
 
 def judge(case: Case, folder: Path, engine: str) -> str:
-    """Return the verdict on the outputs in a folder. MNN stores all numbers in 32 bits, so that types do not count."""
+    """Return the verdict on the outputs in a folder."""
     with np.load(folder / "outputs.npz") as file:
         results = list(file.values())
     if len(results) != len(case.expected):
@@ -158,7 +158,7 @@ def judge(case: Case, folder: Path, engine: str) -> str:
 
 
 def is_right(case: Case, result: Array, expected: Array, engine: str) -> bool:
-    """Return whether one output is right."""
+    """Return whether one output is right. MNN stores all numbers in 32 bits, so that its types do not count."""
     if result.shape != expected.shape or (engine != "mnn" and not case.tolerance and result.dtype != expected.dtype):
         return False
     if not case.tolerance:
@@ -171,7 +171,7 @@ def is_right(case: Case, result: Array, expected: Array, engine: str) -> bool:
 
 
 def run_engine(engine: str, python: str, cases: dict[str, Case], form: str, timeout: float) -> None:
-    """Run the cases, by their folders, on an engine. A new worker goes on behind a case that ends its process."""
+    """Run the cases, by their folders, on an engine. If a case ends the worker, a new one starts at the next case."""
     waiting = list(cases)
     while waiting:
         listed = Path(waiting[0]).parent / "list.txt"
@@ -202,7 +202,7 @@ def run_engine(engine: str, python: str, cases: dict[str, Case], form: str, time
 
 
 def read_lines(worker: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
-    """Pass on the lines of a worker, and an empty one at its end."""
+    """Put the lines of a worker into a queue, and an empty line at the end of the worker."""
     assert worker.stdout is not None
     for line in worker.stdout:
         lines.put(line.rstrip("\n"))
@@ -212,11 +212,11 @@ def read_lines(worker: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engines", nargs="+", metavar="ENGINE=PYTHON")
-    parser.add_argument("--models", nargs="*", type=Path, metavar="FOLDER", help="run models/ and those of FOLDER")
+    parser.add_argument("--models", nargs="*", type=Path, metavar="FOLDER", help="run the models of models/ and FOLDER")
     parser.add_argument("--graphs", action="store_true", help="run the graphs that exporters write")
-    parser.add_argument("--only", default="", help="only cases that have this in their names")
-    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; default 60")
-    parser.add_argument("--targets-only", action="store_true", help="leave out the run as written")
+    parser.add_argument("--only", default="", help="run only cases whose names contain this text")
+    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds for one case; default 60")
+    parser.add_argument("--targets-only", action="store_true", help="do not run the models as written")
     options = parser.parse_args()
     read = read_cases() if options.models is None else read_models(options.models)
     read = read_graphs() if options.graphs else read

@@ -1,20 +1,20 @@
 """Verdicts on real networks on onnxruntime's DirectML provider, as exported and after `sliceport harden`.
 
-Each export in models/ and each model in the folders of the arguments runs whole on the real provider, with graph fusion
-and the CPU provider for other nodes. Its outputs are compared with those of the CPU provider. The hardened model then
-runs on the same inputs, and is compared with the same values. Each of the two verdicts is one of
+Each export in models/ and each model in the given folders runs whole on the real provider, with graph fusion. Nodes
+that the provider lacks run on the CPU provider. The outputs are compared with those of the CPU provider alone. The
+hardened model then runs on the same inputs, and is compared with the same values. Each of the two verdicts is one of
 
     right         it runs, and every output is within the tolerance of `sliceport directml run`
     wrong         it runs, and an output differs
     refused       the provider refuses at least one node, or the nodes together
     ends          the process ends
-    not compiled  nothing but this adapter is in the way: it cannot compile a node's shader
+    not compiled  this adapter cannot compile the shader of a node, and there is no other finding
 
-The hardened model also runs on the CPU provider, and is compared with the original there. `--json` has the largest
-relative difference. A model that the CPU provider does not run has no verdict, and is listed apart.
+The hardened model also runs on the CPU provider, and is compared with the original there. `--json` stores the largest
+relative difference. A model that the CPU provider does not run has no verdict, and is listed separately.
 
-Sizes of open dimensions are those of models.json in the folder of a model; `--input-shapes` gives them for folders
-without one.
+The sizes of open dimensions come from models.json in the folder of the model, or from `--input-shapes` if the folder
+has no such file.
 
     python benchmarks/real_networks.py [FOLDER ...] [--input-shapes x:1,16] [--json FILE] [--only NAME]
 """
@@ -55,10 +55,10 @@ class Row:
 
     Attributes:
         name: Its file.
-        before: The verdict on it as exported.
-        changes: The operators of the nodes that `harden` rewrote or named, with their numbers.
-        after: The verdict on it hardened.
-        reasons: The findings after hardening, with operators.
+        before: The verdict on the exported network.
+        changes: The number of nodes of each operator that `harden` rewrote or named.
+        after: The verdict on the hardened network.
+        reasons: The findings after hardening: the number of each pair of operator and verdict.
         cpu_difference: The largest relative difference that hardening makes on the CPU provider; 0 if no bit changes.
     """
 
@@ -71,7 +71,7 @@ class Row:
 
 
 def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
-    """Yield the exports that models.json in a folder lists, else its models, with shapes by name for open inputs."""
+    """Yield the models that models.json in a folder lists, or else all models there, with shapes of open inputs."""
     index = folder / "models.json"
     if index.exists():
         for entry in json.loads(index.read_text(encoding="utf-8")):
@@ -132,8 +132,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="more models")
     parser.add_argument("--input-shapes", nargs="+", default=[], metavar="NAME:SIZES", help="for the models of FOLDER")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts there")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="only files that have one of these in their names")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts to FILE")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only files whose names contain one of these")
     options = parser.parse_args()
     words = (word.rsplit(":", 1) for word in options.input_shapes)
     given_shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}

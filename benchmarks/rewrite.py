@@ -2,9 +2,9 @@
 
 `sliceport rewrite`, OnnxSlim, onnxruntime's own offline optimisation (basic and extended) and onnxscript's optimizer
 rewrite the exports of models/, and of ../shared/zoo if it exists, with known input sizes. Slicing nodes are Slice,
-Split, and Gather by constant indices that a Slice could replace. Times are onnxruntime's profile, without its
-optimisations, of these nodes and of the Squeeze and Unsqueeze that read them: the mean of the faster half of many runs,
-as a ratio to the exported model. Bytes are those that the nodes write.
+Split, and Gather by constant indices that a Slice could replace. Times are those of these nodes and of the Squeeze and
+Unsqueeze nodes that read them, in a profile of onnxruntime without its optimisations. The mean of the faster half of
+many runs counts, as a ratio to the exported model. Bytes are those that the nodes write.
 
     pip install --group benchmarks
     python benchmarks/rewrite.py [--runs 40] [--directml] [NAME ...]
@@ -60,9 +60,8 @@ def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) ->
         times[name].append(event["dur"])
         if name.startswith("slicing"):
             written[name] = int(event["args"]["output_size"])
-    faster_half = [
-        sorted(each)[: (len(each) + 1) // 2] for each in times.values()
-    ]  # whole microseconds: a mean is finer
+    # A mean, because the profile has whole microseconds, which are too coarse for the best run of a small node.
+    faster_half = [sorted(each)[: (len(each) + 1) // 2] for each in times.values()]
     return sum(sum(each) / len(each) for each in faster_half), sum(written.values())
 
 
@@ -91,7 +90,7 @@ def ratio(after: float, before: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--directml", action="store_true", help="also on onnxruntime's DirectML provider")
+    parser.add_argument("--directml", action="store_true", help="also time onnxruntime's DirectML provider")
     parser.add_argument("names", nargs="*", help="only models with one of these in their names")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)

@@ -1,10 +1,11 @@
-"""Nodes, latency and exactness after `sliceport rewrite --simplify`, beside other tools.
+"""Nodes, latency and exactness after `sliceport rewrite --simplify` and after other tools.
 
-On the models of `rewrite.py`. For each tool: all nodes and slicing nodes that are left, constants not counted; the time
-of an inference on onnxruntime's CPU provider with all its optimisations, best of many in turn, as a ratio to that of
-the model as it was exported; and `!` where an output of ten inputs is not what it was, bit for bit, without
-optimisation. With `--open`, the sizes of inputs that the exports leave open stay open, and are also 0 and 1 in the ten
-inputs. The last lines name the models that onnxscript or OnnxSlim leaves with fewer nodes, if these are bit-equal.
+The models are those of `rewrite.py`. For each tool, the table has the number of nodes without constants, the number of
+slicing nodes, and the latency: the shortest time of an inference on onnxruntime's CPU provider with all its
+optimisations, as a ratio to the exported model. All models run in turn. A `!` marks a model that does not compute the
+same bits as the exported one for one of ten inputs, without optimisations. With `--open`, open sizes of inputs stay
+open, and some of the ten inputs have the sizes 0 and 1. The last lines name the models for which onnxscript or OnnxSlim
+leaves fewer nodes and the same bits.
 
     pip install --group benchmarks
     python benchmarks/simplify.py [--seconds 2] [--trained] [--open] [NAME ...]
@@ -60,7 +61,7 @@ def latencies(protos: dict[str, onnx.ModelProto], arrays: dict[str, np.ndarray],
 
 
 def choose_shapes(proto: onnx.ModelProto, shapes: Shapes) -> list[Shapes]:
-    """Return shapes for the inputs: those given, with 0 for an open axis 0, and with 1 and 0 for all open axes."""
+    """Return `shapes`, and shapes with 1 on all open axes, with 0 on an open axis 0, and with 0 on all open axes."""
 
     def replace(size: int, most_axes: int) -> Shapes:
         chosen = dict(shapes)
@@ -77,9 +78,9 @@ def choose_shapes(proto: onnx.ModelProto, shapes: Shapes) -> list[Shapes]:
 
 
 def is_exact(before: onnx.ModelProto, after: onnx.ModelProto, shapes: Shapes) -> bool:
-    """Whether a model computes the same bits as before on ten inputs, without optimisation.
+    """Return whether a model computes the same bits as the model before on ten inputs, without optimisations.
 
-    Inputs on which the model before does not run, or does not compute the same twice, count as equal.
+    Inputs are skipped if the model before fails on them, or computes other bits in a second run.
     """
     network, side = Runnable(before, from_proto(before)), onnxruntime_cpu.side()
     first, second = (onnxruntime_cpu.whole_model(proto, network.outputs) for proto in (before, after))
@@ -106,9 +107,9 @@ def bits(values: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=2, help="for the latencies of each model")
-    parser.add_argument("--trained", action="store_true", help="with random biases and scales in place of 0 and 1")
-    parser.add_argument("--open", action="store_true", help="with the sizes open that the exports leave open")
+    parser.add_argument("--seconds", type=float, default=2, help="time to measure the latencies of each model")
+    parser.add_argument("--trained", action="store_true", help="replace biases and scales of 0 and 1 by random ones")
+    parser.add_argument("--open", action="store_true", help="keep open sizes of inputs open")
     parser.add_argument("names", nargs="*", help="only models with one of these in their names")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -136,6 +137,7 @@ def main() -> None:
             here = (count_nodes(ir.serde.deserialize_model(protos[tool])), count(protos[tool]))
             totals[tool] = [a + b for a, b in zip(totals[tool], here, strict=True)]
             if tool == "exported":
+                exported = here[0]
                 cells.append(f"{here[0]:>6} {here[1]:>5}")
                 continue
             ratios[tool].append(times[tool] / times["exported"])
@@ -145,7 +147,7 @@ def main() -> None:
                 exact_counts[tool] = here[0]
             cells.append(f"{here[0]:>6} {here[1]:>5} {times[tool] / times['exported']:>6.2f}{' ' if exact else '!'}")
         print(f"{path.name:36} " + " ".join(cells), flush=True)
-        own = min((nodes for tool, nodes in exact_counts.items() if tool in OURS), default=here[0])
+        own = min((nodes for tool, nodes in exact_counts.items() if tool in OURS), default=exported)
         others = {tool: nodes for tool, nodes in exact_counts.items() if tool in STANDARD and nodes < own}
         fewer += [f"{path.name}: {tool} leaves {nodes} nodes, sliceport {own}" for tool, nodes in others.items()]
     for tool in ("exported", *TOOLS):

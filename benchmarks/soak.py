@@ -1,7 +1,7 @@
-"""Memory over many operators, sessions and sizes: `python benchmarks/soak.py`.
+"""Growth of memory over many operators, sessions and sizes: `python benchmarks/soak.py`.
 
-It measures the DirectML host program. With `--openvino` it measures this process over inferences of dynamic models of
-our operators in C++, because OpenVINO makes nodes of them at each inference.
+The benchmark measures the DirectML host program. With `--openvino`, it measures this process over many inferences of a
+dynamic model with our operators in C++, because OpenVINO makes new nodes for them at each inference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pid_of(dml: device.Device) -> int:
 
 
 def resident(pid: int) -> int:
-    """Return the memory in MiB of the largest process under a process."""
+    """Return the memory in MiB of the largest of a process and its descendants."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     below = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
     return max([pages * 4 // 1024, *map(resident, map(int, below))])
@@ -46,7 +46,7 @@ def session_model() -> bytes:
 
 
 def infer_dynamic_models(count: int) -> None:
-    """Infer slices of constant indices and of others, and print what the process holds."""
+    """Infer slices with constant and with computed indices, and print the memory of this process."""
     import openvino as ov
     from openvino import opset8
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--operators", type=int, default=2000)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--megabytes", type=int, nargs="*", default=[16, 64, 256, 1024])
-    parser.add_argument("--openvino", action="store_true", help="OpenVINO's operators instead of DirectML")
+    parser.add_argument("--openvino", action="store_true", help="measure OpenVINO's operators instead of DirectML")
     parser.add_argument("--inferences", type=int, default=100_000, help="with --openvino; default 100000")
     options = parser.parse_args()
     if options.openvino:

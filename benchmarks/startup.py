@@ -1,4 +1,4 @@
-"""Time of `sliceport lower` of a small model over that of `python -c "import onnx"`.
+"""Time of `sliceport lower` for small models, relative to the time of `python -c "import onnx"`.
 
 Both run in turn, in processes of their own, with compiled bytecode; the ratios count. Processor time includes the
 children of a process. The benchmark prints the best and the median of each.
@@ -53,7 +53,7 @@ def main() -> None:
         for turn in range(repeat + 1):
             for name, words in commands.items():
                 measured = run(words, environment)
-                if turn:  # the first compiles
+                if turn:  # the first turn compiles bytecode, so it does not count
                     taken[name].append(measured)
     print("command           best s  ratio  median s  ratio  processor s  ratio   (over import onnx)")
     rows = {

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping
 
 TURN = 1e-3
-"""Seconds that a turn takes at least: OpenVINO's threads stay with the model that ran last, and the next one waits."""
+"""Least seconds of a turn. It cannot be short: OpenVINO's threads stay with one model for a while after its run."""
 
 
 def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Return the shortest seconds of one run by variant.
+    """Return the shortest time of one run of each variant, in seconds.
 
     Args:
         runs: The functions by variant.
-        seconds: The time for all turns; each variant has at least five.
+        seconds: The time for all turns; each variant has at least five turns.
     """
     slowest = max(map(_time_once, runs.values()))
     count = max(2, min(100, int(TURN / slowest)))

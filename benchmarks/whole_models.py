@@ -1,7 +1,8 @@
-"""Whole exports on OpenVINO's CPU plugin with our operators in the place of the built-in ones, as ratios of time.
+"""Time of whole exports on OpenVINO's CPU plugin with our operators instead of the built-in ones, as ratios.
 
-Every model of models/ that OpenVINO reads, and those in folders that are given. Sizes of open dimensions are those of
-models/models.json. One process; the variants take turns, each of several inferences, and the best of all turns counts.
+The models are those of models/ that OpenVINO reads, and those in the given folders. Sizes of open dimensions come from
+models/models.json. All variants run in one process. They take turns of several inferences each, and the best of all
+turns counts.
 
     python benchmarks/whole_models.py [FOLDER ...] [--python] [--seconds 1] [--only NAME] [--json FILE]
 """
@@ -24,7 +25,7 @@ import ov_ext
 
 MODELS = Path(__file__).parents[1] / "models"
 NOT_READ = ("rule_function.onnx", "ts_functions_17.onnx", "rule_strings.onnx")
-"""Models that OpenVINO does not read, because they have functions, or strings, which end the process."""
+"""Models that OpenVINO does not read, because of functions, or because of strings, which end its process."""
 Shapes = dict[str, list[int]]
 
 
@@ -38,7 +39,7 @@ def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
 
 
 def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
-    """Return tensors of 0 and 1, which are valid as indices too."""
+    """Return tensors of zeros and ones, which are also valid indices."""
     random = np.random.default_rng(0)
     tensors = []
     for value in model.inputs:
@@ -51,7 +52,7 @@ def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
 
 
 def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
-    """Return a request that shares its inputs and does not copy its outputs."""
+    """Return a function that runs an inference, which shares its inputs and does not copy its outputs."""
     request = ov.Core().compile_model(model, "CPU").create_infer_request()
     for i, tensor in enumerate(inputs):
         request.set_input_tensor(i, tensor)
@@ -59,7 +60,7 @@ def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
 
 
 def replaced(path: Path, backend: str) -> tuple[ov.Model, int]:
-    """Return a model with our operators of a kind, and their number."""
+    """Return a model with our operators of a backend, and the number of these operators."""
     os.environ["SLICEPORT_BACKEND"] = backend
     model = ov.Core().read_model(str(path))
     return model, ov_ext.use_custom_ops(model)
@@ -69,9 +70,9 @@ def main() -> None:
     """Print the table and the aims."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="further .onnx files")
-    parser.add_argument("--python", action="store_true", help="the operators in Python as well")
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each model; default 1")
-    parser.add_argument("--only", default="", metavar="NAME", help="only models whose file has this in its name")
+    parser.add_argument("--python", action="store_true", help="also measure the operators in Python")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time for each model; default 1")
+    parser.add_argument("--only", default="", metavar="NAME", help="run only models whose file names contain NAME")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to a file")
     options = parser.parse_args()
     backends = ["native", "python"] if options.python else ["native"]

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Halves(nn.Module):
-    """A branch of an If each with its own slice."""
+    """An If with another slice in each branch."""
 
     def forward(self, x, flag: bool):
         if flag:
@@ -26,14 +26,14 @@ class Steps(nn.Module):
 
 
 class Branches(nn.Module):
-    """`torch.cond`: slices in both branches, one of them of a reversed axis."""
+    """`torch.cond`: a slice in each branch, in one of them on a reversed axis."""
 
     def forward(self, x):
         return torch.cond(x.sum() > 0, lambda x: x[:, :3] * 2, lambda x: x.flip(1)[:, 1:4] + 1, (x,))
 
 
 class Recurrence(nn.Module):
-    """`scan`: gate and value are the halves of a projection in each step."""
+    """`scan`: each step splits a projection into halves, the gate and the value."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +53,7 @@ class Recurrence(nn.Module):
 
 
 class While(nn.Module):
-    """`while_loop`: a rotation by one place, as often as an input says."""
+    """`while_loop`: rotations by one place; an input is their number."""
 
     def forward(self, x, n):
         from torch._higher_order_ops.while_loop import while_loop
@@ -65,7 +65,7 @@ class While(nn.Module):
 
 
 class BranchInLoop(nn.Module):
-    """A branch in a loop, each with slices."""
+    """A loop whose body has an If with slices in one branch and a flip in the other."""
 
     def forward(self, x, n: int):
         for i in range(n):
@@ -87,7 +87,7 @@ class Gate(nn.Module):
 
 
 class Gates(nn.Module):
-    """One function called on two shapes."""
+    """A function that is called with two shapes."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Export small modules to ONNX, each one way in which networks slice.
+"""Export small modules to ONNX. Each shows one way in which networks slice.
 
 pip install torch==2.13.0 'transformers>=5.23,<5.24' onnx onnxscript
 python models/export_modules.py [--out DIR] [NAME ...]

@@ -1,7 +1,7 @@
-"""Export networks of torchvision, torchaudio, timm, transformers, diffusers and demucs, by both exporters of torch.
+"""Export networks of torchvision, torchaudio, timm, transformers, diffusers and demucs with both exporters of torch.
 
-Weights are random, depths and widths small. Those that show something are committed; `benchmarks/real_networks.py`
-runs all of them. A network that does not export is one line, and the others go on.
+Weights are random, depths and widths small. Only exports that show something new are committed, but
+`benchmarks/real_networks.py` runs all. For a network that cannot be exported, a line with the reason is printed.
 
 pip install torch==2.13.0 torchvision==0.28.0 torchaudio==2.11.0 'transformers>=5.23,<5.24' diffusers==0.42.1 \\
     timm==1.0.31 onnx onnxscript && pip install --no-deps demucs==4.0.1
@@ -33,7 +33,7 @@ PACKAGES = (
     *("diffusers.models.transformers", "diffusers.models.unets", "timm", "torchaudio", "torchvision"),
     *("transformers.masking_utils", "transformers.modeling_layers", "transformers.modeling_utils"),
 )
-"""Packages that are imported once, because otherwise each child process would import them anew."""
+"""Packages to import before child processes are forked, because otherwise each child would import them."""
 
 
 if __name__ == "__main__":

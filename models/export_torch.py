@@ -1,4 +1,4 @@
-"""Functions that make exports. `export_modules.py`, `export_transformers.py` and `export_networks.py` list exports.
+"""Functions that make the exports of `export_modules.py`, `export_transformers.py` and `export_networks.py`.
 
 Weights are random and widths tiny: only the graphs count. The same versions of torch, transformers, onnx and onnxscript
 give the same bytes.
@@ -25,7 +25,7 @@ from torch import nn
 NAMES = "xyzuvwabcd"
 """The inputs of an export, in order."""
 
-torch.set_num_threads(1)  # a child process would wait for the threads of its parent
+torch.set_num_threads(1)  # with more, a forked child would wait for threads that only its parent has
 EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo"}
 
 
@@ -34,13 +34,13 @@ class Export:
     """One file: a module, the way to export it, and the purpose of the file.
 
     Attributes:
-        module: Makes the module, whose weights are seeded.
+        module: A function that makes the module. The random weights are seeded before the call.
         inputs: The inputs to call it with.
         exporter: A key of `EXPORTERS`.
         opset: The operator set of the file.
         purpose: The purpose of the file, a short phrase.
         open_dims: The names of dimensions that stay open, by input and axis.
-        scripted: Whether the module is compiled before the TorchScript exporter sees it: loops and branches stay.
+        scripted: Whether to compile the module for the TorchScript exporter, so that loops and branches stay.
         functions: Modules that the TorchScript exporter turns into functions of the model.
     """
 
@@ -60,7 +60,7 @@ class Export:
 
     @property
     def input_shapes(self) -> dict[str, list[int]]:
-        """The shapes to give to the inputs that have open dimensions."""
+        """The shapes of the inputs that have open dimensions."""
         by_name = dict(zip(self.names, self.inputs, strict=True))
         return {name: list(by_name[name].shape) for name in self.open_dims}
 
@@ -83,7 +83,7 @@ def _export_dynamo(entry: Export, module: nn.Module, path: Path) -> None:
     for name, value in zip(entry.names, entry.inputs, strict=True):
         open_dims = entry.open_dims.get(name, {})
         sizes = [2 if axis in open_dims and size == 1 else size for axis, size in enumerate(value.shape)]
-        inputs.append(value.expand(sizes).contiguous())  # an open size of 1 would be taken as fixed
+        inputs.append(value.expand(sizes).contiguous())  # dynamo would treat an open size of 1 as fixed
         shapes.append({axis: torch.export.Dim(dim, min=2, max=64) for axis, dim in open_dims.items()})
     program = torch.onnx.export(
         module,
@@ -98,7 +98,7 @@ def _export_dynamo(entry: Export, module: nn.Module, path: Path) -> None:
 
 
 def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Return all nodes of a model, those of subgraphs and functions too."""
+    """Return all nodes of a model, including those of subgraphs and functions."""
 
     def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
@@ -153,7 +153,7 @@ def export(entry: Export, path: Path) -> onnx.ModelProto:
 
 
 def _export_apart(entry: Export, path: Path, seconds: float) -> str:
-    """Write one export in a child process. Return the reason if it cannot be made, else an empty text."""
+    """Write one export in a child process. Return the reason if it cannot be made, or an empty string."""
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
 
@@ -191,12 +191,12 @@ def run(exports: Mapping[str, Export], script: str, *, needs_slices: bool = True
         The exit status: 1 if a network could not be exported.
     """
     arguments = argparse.ArgumentParser(description="Export models to ONNX, deterministically.")
-    arguments.add_argument("--out", type=Path, default=Path(__file__).parent, help="where to (default: %(default)s)")
+    arguments.add_argument("--out", type=Path, default=Path(__file__).parent, help="output (default: %(default)s)")
     arguments.add_argument("--timeout", type=float, default=300, metavar="S", help="for each (default: %(default)s)")
-    arguments.add_argument("names", nargs="*", help="which ones (default: all)")
+    arguments.add_argument("names", nargs="*", help="exports to make (default: all)")
     options = arguments.parse_args()
     if unknown := sorted(set(options.names) - set(exports)):
-        arguments.error(f"there is no export {unknown[0]!r}; there are {', '.join(sorted(exports))}")
+        arguments.error(f"unknown export {unknown[0]!r}; known are {', '.join(sorted(exports))}")
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ Call = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 
 class First(nn.Module):
-    """A model as a function of one tensor, its first output."""
+    """A model as a function from one tensor to the first output of the model."""
 
     def __init__(self, model: nn.Module, call: Call):
         super().__init__()

@@ -14,7 +14,7 @@ from onnx import parser
 
 HEAD = '<ir_version: 9, opset_import: ["" : {opset}]>\n'
 
-# name: (opset, text, what it is there for)
+# name: (opset, text, purpose)
 RULES: dict[str, tuple[int, str, str]] = {
     "rule_identity": (
         13,
@@ -200,7 +200,7 @@ RULES: dict[str, tuple[int, str, str]] = {
 }
 
 
-# OpenVINO IR, name: (file, its 64-bit constants, what it is there for)
+# models in OpenVINO IR, name: (the .xml file, the 64-bit constants of the .bin file, purpose)
 OPENVINO_RULES: dict[str, tuple[str, tuple[int, ...], str]] = {
     "rule_new_axis": (
         """<?xml version="1.0"?>

@@ -19,7 +19,7 @@ HEAD = """| file | made by | opset | shapes | Slice / Split | bytes | what it is
 
 
 def counts(graph: onnx.GraphProto | onnx.FunctionProto) -> tuple[int, int]:
-    """Return the numbers of Slice and Split nodes, with those of subgraphs."""
+    """Return the numbers of Slice and Split nodes, including those of subgraphs."""
     slices = splits = 0
     for node in graph.node:
         slices += node.op_type == "Slice"

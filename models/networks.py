@@ -1,4 +1,4 @@
-"""Functions that build networks with random weights for the exports, and call them with tensors alone."""
+"""Functions that build networks with random weights for the exports, and call them with only tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Network = tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...]]
 
 
 class Tensors(nn.Module):
-    """A network as a function of tensors that returns its tensors of floats."""
+    """A network as a function from tensors to all tensors in its output."""
 
     def __init__(self, network: nn.Module, call: Callable[..., Any]):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Networks of transformers for images and for text with images."""
+"""Networks from transformers for images, and for text with images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DETECTOR = {
 
 
 def detector(kind: str, auto: str, **settings: Any) -> Network:
-    """Return a detector of transformers with a small backbone, as it returns logits and boxes."""
+    """Return a detector of transformers with a small backbone, which returns logits and boxes."""
 
     def make() -> nn.Module:
         backbone = config("resnet", **RESNET)
@@ -57,7 +57,7 @@ RT_DETR = {
 
 
 def segmenter(kind: str, auto: str, image: torch.Tensor, *names: str, **settings: Any) -> Network:
-    """Return a network of transformers by its class, with some fields of its output."""
+    """Return a network of transformers that returns some fields of its output."""
     return transformer(kind, image, auto=auto, call=fields(*names), **settings)
 
 
@@ -134,7 +134,7 @@ def dpt() -> nn.Module:
 
 
 def sam() -> nn.Module:
-    """Return a small SAM, with its decoder of masks."""
+    """Return a small SAM with its mask decoder."""
     vision = {
         **VISION,
         "patch_size": 4,

@@ -1,4 +1,4 @@
-"""Networks for sound and for series of transformers, torchaudio and demucs."""
+"""Networks from transformers, torchaudio and demucs for sound and for time series."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def whisper(module: nn.Module, sound: torch.Tensor, ids: torch.Tensor) -> Any:
 
 
 def vits(module: nn.Module, ids: torch.Tensor) -> Any:
-    """Call VITS from a fixed noise."""
+    """Call VITS with fixed noise."""
     return module(ids).waveform
 
 
@@ -69,9 +69,9 @@ def wav2vec2_audio() -> nn.Module:
 
 
 class Spectrum(nn.Module):
-    """Demucs from a sound and its spectrogram to both of its results, the form in which it is exported.
+    """Demucs as a function from a sound and its spectrogram to both of its results.
 
-    Programs compute the spectrogram and its inverse themselves.
+    It is exported in this form, because programs compute the spectrogram and its inverse themselves.
     """
 
     def __init__(self, demucs: nn.Module):

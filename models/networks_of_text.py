@@ -1,4 +1,4 @@
-"""Encoders, decoders and translators of text of transformers."""
+"""Networks from transformers for text: encoders, decoders and translators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def translate(module: nn.Module, ids: torch.Tensor, other: torch.Tensor) -> Any:
-    """Call an encoder with a decoder."""
+    """Call a network of an encoder and a decoder."""
     mask = torch.ones_like(other)
     return module(input_ids=ids, decoder_input_ids=other, decoder_attention_mask=mask, use_cache=False)[0]
 
@@ -39,7 +39,7 @@ def decoder(kind: str, **settings: Any) -> Network:
 
 
 def translator(kind: str, **settings: Any) -> Network:
-    """Return an encoder with a decoder."""
+    """Return a network of an encoder and a decoder."""
     sizes = {
         "d_model": 16,
         "encoder_layers": 1,

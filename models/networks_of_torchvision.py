@@ -12,14 +12,14 @@ from torch import nn
 
 
 def small_resnet(layers: int = 1) -> nn.Module:
-    """Return a ResNet of one block a stage and few channels."""
+    """Return a ResNet with one block in each stage and few channels."""
     from torchvision.models.resnet import BasicBlock, ResNet
 
     return ResNet(BasicBlock, [layers] * 4)
 
 
 class Pyramid(nn.Module):
-    """Three maps of features, as a pyramid of features makes them, with 16 channels each."""
+    """A small backbone with a feature pyramid of three maps, with 16 channels each."""
 
     out_channels = 16
 
@@ -44,7 +44,7 @@ class Pyramid(nn.Module):
 
 
 def region_detector(name: str) -> Callable[[], nn.Module]:
-    """Return what makes a detector of torchvision on a small pyramid."""
+    """Return a function that makes a detector of torchvision on a small feature pyramid."""
 
     def make() -> nn.Module:
         from torchvision.models import detection
@@ -263,7 +263,7 @@ TORCHVISION: dict[str, Network] = {
 
 
 def timm_model(name: str, size: int = 64, **settings: Any) -> Network:
-    """Return a network of timm for images of a size."""
+    """Return a network of timm for images of `size` by `size` pixels."""
     return network(build("timm.create_model", name, num_classes=4, **settings), floats(1, 3, size, size))
 
 

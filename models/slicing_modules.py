@@ -1,4 +1,4 @@
-"""Small modules, each one way in which networks slice."""
+"""Small modules. Each shows one way in which networks slice."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ConformerConv(nn.Module):
 
 
 class GatedMlp(nn.Module):
-    """A gated MLP with one projection for gate and value, of unequal use."""
+    """A gated MLP with one projection for gate and value. Only the gate has an activation."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ class Uneven(nn.Module):
 
     def forward(self, x):
         a, b, _, d = torch.split(x, (1, 4, 2, 3), dim=1)
-        return a + b[:, 1:2], d[:, :, -1], x[:, 9:2:-1] if False else x[:, 2:9:3]
+        return a + b[:, 1:2], d[:, :, -1], x[:, 2:9:3]
 
 
 class Types(nn.Module):
@@ -169,7 +169,7 @@ class Types(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Two blocks of a pre-norm transformer with one projection for query, key and value."""
+    """Two pre-norm transformer blocks, each with one projection for query, key and value."""
 
     def __init__(self):
         super().__init__()
@@ -211,7 +211,7 @@ class LstmCell(nn.Module):
 
 
 class Haar(nn.Module):
-    """A wavelet step: even and odd samples of a length that may be odd, so the last sample is cut off."""
+    """A wavelet step: even and odd samples. The length may be odd, so a last sample without a partner is cut off."""
 
     def forward(self, x):
         n = x.shape[-1] // 2 * 2
@@ -234,7 +234,7 @@ class CrossStage(nn.Module):
 
 
 class Boxes(nn.Module):
-    """A detector's head: uneven parts of the last axis, one of them unused, and centres and sizes of the boxes."""
+    """A detector's head: uneven parts of the last axis, one of them unused. One part has centres and sizes of boxes."""
 
     def forward(self, x):
         box, score, _, classes = x.split((4, 1, 2, 3), -1)
@@ -243,7 +243,7 @@ class Boxes(nn.Module):
 
 
 class CausalConvolutions(nn.Module):
-    """Convolutions padded at both ends, the surplus cut off at one."""
+    """Convolutions that are padded at both ends. The surplus is cut off at one end."""
 
     def __init__(self):
         super().__init__()
@@ -287,7 +287,7 @@ class Cache(nn.Module):
 
 
 class Assignment(nn.Module):
-    """Assignment to a slice: a slice is written, at a slice of a range."""
+    """Assignment to a slice. The exporter selects the indices of the assigned elements by a slice of a range."""
 
     def forward(self, x):
         y = x * 2
@@ -296,7 +296,7 @@ class Assignment(nn.Module):
 
 
 class Bfloat16Cache(nn.Module):
-    """Keys kept as bfloat16: cut as they are, then widened."""
+    """Keys and values stored as bfloat16. They are sliced first, then converted to float32."""
 
     def forward(self, x):
         keys, values = x.split((4, 4), -1)
@@ -304,7 +304,7 @@ class Bfloat16Cache(nn.Module):
 
 
 class Video(nn.Module):
-    """Windows of a video shifted on three axes, patches merged, and a frame of pixels cut off and reversed."""
+    """Windows of a video shifted on three axes, patches merged, and pictures without their borders reversed."""
 
     def forward(self, x):
         y = torch.roll(x, (-1, -2, -2), (1, 2, 3))
@@ -330,7 +330,7 @@ class Pixels(nn.Module):
 
 
 class TokenShift(nn.Module):
-    """RWKV's mix with the token before."""
+    """RWKV's mix of each token with the previous token."""
 
     def __init__(self):
         super().__init__()
