@@ -30,6 +30,7 @@ Shapes = dict[str, list[int]]
 
 
 def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+    """Read a model and give its inputs the sizes in `shapes`."""
     proto = onnx.load(path)
     for value in proto.graph.input:
         for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
@@ -52,16 +53,19 @@ def train(proto: onnx.ModelProto) -> None:
 
 
 def is_slicing(node: ir.Node) -> bool:
+    """Return whether a node is a Slice, a Split, or a Gather by constant indices that a Slice could replace."""
     if node.op_type in ("Slice", "Split"):
         return node.domain in ("", "ai.onnx")
     tensor = constant(node.inputs[1]) if node.op_type == "Gather" and node.inputs[1] is not None else None
     if tensor is None or len(tensor.shape) > 1:
         return False
+    # A Slice can select these indices if they are evenly spaced.
     steps = set(np.diff(tensor.numpy().reshape(-1)).tolist())
     return len(steps) <= 1 and 0 not in steps
 
 
 def count(proto: onnx.ModelProto) -> int:
+    """Return the number of slicing nodes in a model."""
     model = ir.serde.deserialize_model(proto)
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return sum(is_slicing(node) for holder in holders for node in holder.all_nodes())

@@ -76,7 +76,7 @@ def run_batch(
 ) -> int:
     """Run cases in one child process, or in forks of it, until it ends; return the number of cases with a result.
 
-    If the child ends, the case that it was running gets the result that it died.
+    If the child ends, the case that it was running gets the verdict `dies`.
 
     Raises:
         CannotLoad: The child ends before the first case, or the engine takes too long to load.
@@ -102,7 +102,7 @@ def run_batch(
             raise CannotLoad("".join(errors).strip().rpartition("\n")[2] or f"exit status {child.returncode}")
         is_loaded = True
         for case in cases:
-            answer = next_line(2 * timeout) and next_line(2 * timeout)  # twice: a fork enforces `timeout`
+            answer = next_line(2 * timeout) and next_line(2 * timeout)  # a fork ends itself after `timeout`
             if not answer:
                 answer = {"died": _describe_end(child.wait())}
             done += 1

@@ -35,7 +35,7 @@ _URL = re.compile(r"(?:dask://|(tcp://|tls://))((?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\
 _TIMEOUT = 20.0
 """Seconds to connect to the scheduler, and to tell the workers that the run is over."""
 _RETRIES = 2
-"""Number of times that Dask repeats a task that raised an exception, such as for a share that does not answer."""
+"""Number of times that Dask repeats a task after an exception, for example if a network share did not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
 """The scheduler gets at most 32 tasks at once, or 4 for each thread of the workers if that is more.
 
@@ -147,7 +147,7 @@ class _DaskRunner:
             time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
 
     def _submit(self, job: Job, task: Task, journal: str) -> Any:
-        """Give a task to the scheduler. Once a worker has refused the run, ask for the workers that have not."""
+        """Give a task to the scheduler. Once a worker has refused the run, prefer workers that have not."""
         key = f"{self._name}-{secrets.token_hex(8)}"
         options: dict[str, Any] = {"key": key, "pure": False, "retries": _RETRIES}
         if preferred := [address for address in self._fit if self._refusals and address not in self._refusals]:

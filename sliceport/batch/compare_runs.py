@@ -262,7 +262,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
-        # On a command line, a value without quotes ends at a space. A double quote or a backslash ends the JSON string.
+        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
         option_patterns.append(
             re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)""")
         )

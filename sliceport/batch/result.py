@@ -1,6 +1,6 @@
 """Results of models: their files and their rows.
 
-The content of the file of a result depends only on the model's content and on the job.
+A result depends only on the model's content and on the job.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     escaped, literal = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
-    if len(Path(path).parent.parts) > 2:  # not a folder such as /model, with which names of nodes may begin, too
+    if len(Path(path).parent.parts) > 2:  # names of nodes may also begin with a folder such as /model
         folders.insert(2, os.path.dirname(path))
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
 

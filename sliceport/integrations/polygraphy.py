@@ -49,7 +49,7 @@ class EngineRunner(BaseRunner):
             name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
             for name, dims in declared_shapes(self._model).items()
         }
-        # The graph tells the types of inputs only by arrays, so small arrays are made.
+        # The types of inputs are known only from the arrays of `make_inputs`, so small arrays are made.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
         metadata = TensorMetadata()
         for name, value in self._graph.make_inputs({}, sizes, 0, 0).items():
