@@ -1,4 +1,4 @@
-"""The constants of a ModelProto, in it or in another file."""
+"""The constants of a ModelProto, stored in the model or in another file."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the pairs of `every_node`, without nodes in functions of `ov_ext`: StridedSlice is rewritten as a whole."""
+    """Yield the pairs of `every_node`, except those in functions of `ov_ext`: StridedSlice is rewritten as a whole."""
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)
