@@ -55,8 +55,8 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: 
     Args:
         facts: Facts of the body's output.
         declared: The declared type of the body's output.
-        is_run: Whether the body certainly runs. If it does not run, onnxruntime writes the sizes that it inferred, and
-            0 for each open one, so only declared numbers are certain.
+        is_run: Whether the body certainly runs. If it does not run, the output has the sizes that onnxruntime inferred,
+            and 0 for each size that it did not infer. So only declared numbers are certain.
     """
     dims = facts.dims
     if not is_run:

@@ -18,7 +18,7 @@ InputShapes = Mapping[str, Sequence[int]]
 
 
 def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """Return the slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
+    """Return the slicing nodes of a model in their order, including nodes of subgraphs and, once per call, functions.
 
     The view is changed: shapes are bound and inferred, constants folded.
 
