@@ -42,8 +42,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
     if node.op_type == "Concat":
         return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # For a scalar, onnxruntime returns one row of indices, and onnx infers none. The dims of a scalar, (), and those
-        # of an unknown rank, None, are both false.
+        # For a scalar, onnxruntime returns one row of indices, and onnx infers none. Both the dims () of a scalar and
+        # the dims None of an unknown rank are false.
         return dims if data_dims else None
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)

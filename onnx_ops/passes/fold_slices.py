@@ -37,10 +37,10 @@ from sliceport.slicing.spec import normalize_axis
 
 _BITS_OF_A_BYTE = 8
 _MAX_GROWTH = 32
-"""Limit for the size of what is selected from a constant, as a multiple of the constant's."""
+"""Limit for the size of what is selected from a constant, as a multiple of the size of the constant."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
-"""Operators whose values are known only where every engine computes them alike, bit for bit."""
+"""Operators whose values are inferred only if every engine computes the same bits."""
 
 
 class FoldSlicesPass(SlicingPass):
@@ -262,7 +262,7 @@ def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
         node: The node.
         data_operators: The operators that may compute its data. Its parameters need one of `_EXACT`.
     """
-    # Each node with whether it computes data of `node`; otherwise it computes parameters.
+    # Pairs of a node, and whether it computes data of `node`. If not, it computes parameters.
     pending = [(node, True)]
     visited: set[tuple[ir.Node, bool]] = set()
     while pending:

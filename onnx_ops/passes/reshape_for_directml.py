@@ -1,4 +1,4 @@
-"""A Reshape that onnxruntime's DirectML provider refuses for its allowzero gets a form that the provider takes."""
+"""A Reshape that onnxruntime's DirectML provider refuses because of its allowzero gets a form that it accepts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
-    # 1 if a size is 0, else 0, so that Max with it leaves out sizes of 0 or keeps all sizes as they are.
+    # If a size is 0, this is 1, and Max replaces each size of 0 by 1. Otherwise it is 0, and Max keeps all sizes.
     is_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), is_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))
