@@ -167,7 +167,7 @@ def by_onnxslim(model: bytes) -> bytes:
     imports = {entry.domain: entry.version for entry in proto.opset_import}
     opset = standard_opset(imports, default=MIN_OPSET_OF_ONNXSLIM)
     if opset < MIN_OPSET_OF_ONNXSLIM:
-        raise ValueError(f"it takes operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
+        raise ValueError(f"it accepts operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # OnnxSlim relies on the rank, which may be wrong
