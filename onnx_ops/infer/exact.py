@@ -81,8 +81,8 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
 def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     """Return whether every engine certainly casts an array to the same elements of another type.
 
-    Engines differ for a float that is NaN or out of the range of the new type, and for a float that is cast to an
-    integer of more than 32 bits. All engines cast an integer to a smaller type by keeping its lowest bits.
+    Engines differ for a float that is NaN or out of the range of the new type, and for a float beyond 32 bits that is
+    cast to an integer. All engines cast an integer to a smaller type by keeping its lowest bits.
     """
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False

@@ -258,7 +258,7 @@ class _Propagation:
     ) -> list[Facts]:
         """Return the facts of a node's outputs from onnx's inference for the operator, or from its function in onnx.
 
-        The result is empty if both fail.
+        The result is empty if that fails.
         """
         if not self._uses_onnx or len(node.output) > MAX_RANK:
             return []

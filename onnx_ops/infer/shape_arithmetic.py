@@ -1,7 +1,7 @@
 """Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
 onnx does not infer elements for single nodes. Arrays hold Python integers, and None for each open element. The results
-are those of the ONNX operators. An element is open after a division by zero, and if onnxruntime computes it otherwise.
+are those of the ONNX operators. An element is open after a division by 0, and if onnxruntime computes it differently.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     if dims is None or len(open_axes) != 1:
         return tuple(sizes)
     (open_axis,) = open_axes
-    # If a copied size is 0, the data have no elements, and an open entry may have any value. -1 is not possible there,
-    # because onnxruntime refuses it.
+    # If a copied size is 0, the data have no elements, and an open entry may have any value. This does not hold for -1,
+    # because onnxruntime refuses it there.
     if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
         return tuple(sizes)
     # Copied sizes cancel out, so that they may be symbols.

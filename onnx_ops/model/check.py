@@ -1,7 +1,7 @@
 """The check that an ONNX model is well-formed, on which all later stages rely.
 
-Constant is the only operator that is checked against its specification, and there only the types of its attributes are
-checked: many later stages read them.
+Constant is the only operator that is checked against its specification, because many later stages read constants. Only
+the types of its attributes are checked.
 """
 
 from __future__ import annotations
@@ -197,7 +197,10 @@ def _is_defined(name: str, scopes: _Scopes) -> bool:
 def _check_nodes(
     nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, owner: str, findings: Findings
 ) -> None:
-    """Check the nodes of a graph or function, and add their outputs to `defined`, its inputs and initializers."""
+    """Check the nodes of a graph or function, and add their outputs to `defined`.
+
+    At the call, `defined` has the names of the inputs and initializers.
+    """
     all_outputs: set[str] = set()
     label = f"a node of {owner}"
     node_values: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
@@ -265,7 +268,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return the message in a field as a tuple, empty if the field is unset: reading it would return a message."""
+    """Return a tuple of the message in a field. It is empty if the field is unset, which reads as a message, too."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 

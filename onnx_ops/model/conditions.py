@@ -146,7 +146,7 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
     """Return the defect that no replacement avoids, or None.
 
-    It is a tensor with too many axes, or a result about which engines disagree.
+    The defect is a tensor with too many axes, or a result about which engines disagree.
     """
     if sizes is not None and len(sizes) > _MAX_AXES:
         return MORE_THAN_EIGHT_AXES

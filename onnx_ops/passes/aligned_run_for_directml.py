@@ -1,4 +1,4 @@
-"""A Concat after a slice keeps onnxruntime's DirectML provider from fusing the slice, which it would refuse."""
+"""A Concat after a slice keeps onnxruntime's DirectML provider from fusing the slice and then refusing it."""
 
 from __future__ import annotations
 

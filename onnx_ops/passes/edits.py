@@ -169,7 +169,7 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value if nothing reads the value; do the same for its inputs.
+    """Remove the initializer or node that defines a value if nothing reads it, then do the same for the node's inputs.
 
     These stay: initializers that are graph inputs, nodes of other domains, nodes that draw random numbers or hold a
     graph, and nodes with another output that is read.

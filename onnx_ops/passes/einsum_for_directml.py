@@ -30,7 +30,7 @@ class EinsumForDirectMLPass(NodePass):
     Reported and not fixed: a tensor with a label twice; a label known to have size 1 in one tensor alone, if it is
     summed or a summed size may be 0; and sizes that may be 0 where onnxruntime's Reshape would have to infer another
     size, or its MatMul would have to broadcast 1 to 0. onnxruntime's CPU provider fuses a Transpose and a MatMul, and
-    ends the process if the axis that the Transpose moves past the batch is empty.
+    ends the process if the axis that the Transpose moves to the place after the batch axes is empty.
     """
 
     op_types = ("Einsum",)

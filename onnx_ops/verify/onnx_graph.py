@@ -264,7 +264,7 @@ class OnnxGraph:
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
-        # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines. The engine runs them first.
+        # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
         defects = [
             finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}

@@ -160,7 +160,7 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Run a model with the defaults of its inputs, then with other values. Return the runs, and notes on kept defaults."""
+    """Run a model with the defaults of its inputs, then with other values. Return also notes on kept defaults."""
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
