@@ -67,9 +67,10 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 
 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
-    """Return the dims of a pool or ConvTranspose with the spatial sizes of onnxruntime, open if its formula differs.
+    """Return the dims of a pool or ConvTranspose with the spatial sizes that onnxruntime computes.
 
-    Of a pool with ceil_mode, onnxruntime leaves out a last window that starts behind the data and the padding before.
+    They are left open if onnx and onnxruntime pad differently. In a pool with ceil_mode, onnxruntime omits the last
+    window if it starts after the data and the padding at the beginning.
     """
     if dims is None or data_dims is None:
         return dims

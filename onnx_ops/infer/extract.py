@@ -129,7 +129,7 @@ def _shapes_hint(model: ModelView) -> str:
     for value in model.graph.inputs:
         name, dims = value.name or "", dims_of(value.shape)
         if static_sizes(dims) is not None or constant(value) is not None:
-            continue  # below version 4 of the format, constants are inputs, too
+            continue  # before IR version 4, constants are inputs, too
         if dims is None:
             descriptions.append(f"the shape of input {name!r}")
             open_shapes[name] = None

@@ -48,11 +48,11 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     withheld = hide_nodes(probe, name)
     load_externals(list(external_tensors(probe)))  # the optimizer's result does not name their files
     optimized = run_optimizer(name, probe)
-    # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
+    # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
     LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph)
-    # Constants become nodes again, because onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
+    # Constants become nodes again, because onnxruntime 1.23 infers no shapes from initializers of more than 127 bytes.
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)

@@ -116,7 +116,7 @@ def _find_error(proto: onnx.ModelProto) -> str | None:
 def by_onnxscript(model: bytes) -> bytes:
     """Optimize a serialized model by onnxscript's optimizer.
 
-    The rule `SlicesSplit` is left out: it takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into
+    The rule `SlicesSplit` is left out: it replaces Slices into x[..., : n // 2] and x[..., n // 2 :] by a Split into
     equal parts, whose first part is the larger one if n is odd. Other rules are left out below the operator set whose
     operators they write.
     """

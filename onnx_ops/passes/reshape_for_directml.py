@@ -21,7 +21,7 @@ Entry = ir.Value | int
 class ReshapeForDirectMLPass(NodePass):
     """Rewrite a Reshape with allowzero=1 and a -1 in its shape: onnxruntime-directml 1.24.4 refuses the two together.
 
-    The specification forbids a 0 beside a -1 when allowzero is 1. onnxruntime's CPU provider accepts it, and computes
+    The specification forbids a 0 next to a -1 when allowzero is 1. onnxruntime's CPU provider accepts it, and computes
     the -1 from the sizes that are not 0. Models with an open batch rely on that when the batch is empty.
 
     1. No entry can be 0: allowzero has no effect and is removed.

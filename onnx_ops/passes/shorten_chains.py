@@ -208,7 +208,7 @@ def build_chain(
         owner: The pass, which records the shapes of new values.
         chain: The chain.
         data: Its input.
-        last: The node whose output the last of the new nodes takes over.
+        last: The node whose output the last of the new nodes will write.
         opset: Version of its operator set.
         gathers: Whether a Gather may cut and drop an axis.
     """
