@@ -11,7 +11,7 @@ from onnx_ops.model.views import Dims
 
 
 def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
-    """Return the facts of the outputs of an If: those of the taken branch, or those that both branches share."""
+    """Return the facts of the outputs of an If: all facts of the taken branch, or what both branches have in common."""
     then_outputs, else_outputs = body_outputs.get("then_branch", ()), body_outputs.get("else_branch", ())
     if condition.data is not None and condition.data.size == 1:
         return list(then_outputs if bool(condition.data.reshape(())) else else_outputs)

@@ -44,7 +44,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
 
 
 class _Record(NamedTuple):
-    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers.
+    """A slicing node before shapes are resolved, because resolving may rename values and remove their readers.
 
     Attributes:
         node: The node.

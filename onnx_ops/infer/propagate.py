@@ -351,7 +351,7 @@ class _Propagation:
 
 
 def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if those have more than `LARGE_BYTES`, because nothing would read them."""
+    """Return facts, without elements of more than `LARGE_BYTES`, because nothing would read them."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
 
-    A name may also be that of a node's output in the main graph, for shapes that cannot be inferred.
+    A name may also be the name of a node's output in the main graph, for shapes that cannot be inferred.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension

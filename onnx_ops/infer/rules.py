@@ -127,7 +127,7 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the elements that each region selects to the facts of an output, if those of the data are known and few."""
+    """Copy the elements that each region selects to the facts of an output, if the data are known and small."""
     for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:

@@ -47,7 +47,7 @@ from sliceport.slicing.spec import cut_shape, normalize_axis
 
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
-_MAX_AXES = 8
+_MAX_SLICE_AXES = 8
 """The largest rank of a tensor that a Slice or Split of the DirectML provider accepts."""
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the DirectML provider accepts."""
@@ -148,7 +148,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
 
     The defect is a tensor with too many axes, or a result about which engines disagree.
     """
-    if sizes is not None and len(sizes) > _MAX_AXES:
+    if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return MORE_THAN_EIGHT_AXES
     disagreement = find_disagreement(node, opset, sizes)  # `harden` rewrites some contested nodes all the same
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
@@ -290,7 +290,7 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
-    # If both tensors have the same labels, neither has an axis of its own for a GEMM.
+    # If both tensors have the same labels, neither has a label of its own, which the rows or columns of a GEMM need.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (EINSUM_OF_NO_MATMUL,)
     # The output of a GEMM has at most one axis that is only in `left`, one that is only in `right`, and two of both.

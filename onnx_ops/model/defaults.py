@@ -31,9 +31,9 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
         restored = {value for _, value in defaults}
         for graph, values in original_order.items():
             # All initializers are removed and added again to restore their order, because `add` appends.
-            others = [graph.initializers.pop(name) for name in list(graph.initializers)]
-            present = restored.union(others)
-            for value in dict.fromkeys([*(value for value in values if value in present), *others]):
+            remaining = [graph.initializers.pop(name) for name in list(graph.initializers)]
+            present = restored.union(remaining)
+            for value in dict.fromkeys([*(value for value in values if value in present), *remaining]):
                 graph.initializers.add(value)
 
 

@@ -118,7 +118,7 @@ def _select_external(held: Iterable[_HeldTensor]) -> Iterator[_HeldExternal]:
 
 
 def _held_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the tensors of a model: initializers, and those in attributes."""
+    """Yield the tensors of a model: initializers, and tensors in attributes."""
     for graph in model_graphs(model):
         yield from _initializers(graph)
     yield from _attribute_tensors(model)

@@ -111,7 +111,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node, or else that of its first named output, or else an empty string."""
+    """Return the name of a node. Without one, it is the name of the first named output, or an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 

@@ -134,7 +134,7 @@ def describe_cause(error: BaseException) -> str:
 
     An error without a message is described by its type.
 
-    onnx-ir wraps its errors in several others.
+    onnx-ir wraps an error in several other errors.
     """
     while error.__cause__ is not None:
         error = error.__cause__

@@ -40,7 +40,7 @@ def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
 
 
 def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
-    """Yield the nodes of a graph or a function, each followed by those of the graphs in it.
+    """Yield the nodes of a graph or a function, each followed by the nodes of the graphs in it.
 
     Nodes may be changed during the walk.
     """
@@ -79,7 +79,7 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
 
 
 def model_graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the main graph, and the graphs in its nodes and in those of the functions."""
+    """Return the main graph, and the graphs in its nodes and in the nodes of the functions."""
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return [model.graph, *dict.fromkeys(graph for holder in holders for graph in _subgraphs(holder))]
 

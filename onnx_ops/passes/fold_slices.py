@@ -249,14 +249,14 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether every engine computes the values of a node alike, and they are small and not strings."""
+    """Return whether every engine computes the same values of a node, and the values are small and not strings."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
-    """Return whether every engine computes a node, and all that it is computed from, alike.
+    """Return whether every engine computes the same bits for a node and all nodes that it depends on.
 
     Args:
         node: The node.

@@ -18,7 +18,7 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether one of `parts`, those of a Split, and one of `added` gate each other.
+    """Return whether one of the `parts` of a Split and one of the values in `added` gate each other.
 
     The result is False if two of `parts`, or two of `added`, gate each other already: one Split of all values then
     makes nothing worse.

@@ -162,6 +162,6 @@ def was_raised(report: Changes) -> bool:
 
 
 def add_note(report: Changes, note: str) -> Changes:
-    """Return a report with one more note, before the others."""
+    """Return a report with one more note, before the notes that it has."""
     assert isinstance(report, Hardening)
     return replace(report, notes=(note, *report.notes))

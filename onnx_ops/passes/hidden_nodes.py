@@ -47,7 +47,7 @@ Withheld = Mapping[str, Mapping[str, ir.Attr]]
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     """Hide the nodes that an optimizer must not change, and their attributes; `show_nodes` restores them.
 
-    Each hidden node gets an operator of its own. Optimizers merge equal nodes, even if these draw random numbers, and
+    Each hidden node gets a unique operator. Optimizers merge equal nodes, even if these draw random numbers, and
     look at the name of an operator but not at its domain. Nodes of other domains are therefore hidden, too. Hidden
     nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
 

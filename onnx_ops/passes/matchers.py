@@ -56,7 +56,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
 
 
 def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries without those that surely keep their axis whole, in data of `shape`."""
+    """Return the entries, without entries that certainly keep their axis whole in data of `shape`."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 

@@ -18,7 +18,7 @@ from onnx_ops.passes.outcome import SKIPS
 
 _MAX_OPERAND_BYTES = 2**20
 _NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
-"""The constant that does not change the other operand, by operator."""
+"""For each operator, the constant operand that does not change the other operand."""
 _ARITHMETIC_NAMES = """
     Add Sub Mul Div MatMul Gemm Einsum Conv ConvTranspose Neg Relu LeakyRelu Elu Erf Gelu HardSwish Tanh Sin Sqrt Max
     Min Clip Sum Mean ReduceSum ReduceMean ReduceMax ReduceMin AveragePool GlobalAveragePool LayerNormalization

@@ -122,7 +122,7 @@ def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
 
 
 def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Turn the inputs that `_detach` made into initializers again, and remove those that nothing reads."""
+    """Turn the inputs that `_detach` made into initializers again, and remove the unread ones."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:
@@ -195,7 +195,7 @@ def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Functio
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore the declared types and shapes of values, and remove those that an optimizer inferred inside graphs."""
+    """Restore declared types and shapes of values, and remove types and shapes that an optimizer inferred."""
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

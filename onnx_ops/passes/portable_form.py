@@ -238,7 +238,7 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return bounds that all engines read alike for a backward slice to a contested end; any other slice as it is.
+    """Return bounds about which engines agree for a backward slice to a contested end; any other slice as it is.
 
     Args:
         entry: The bounds of any axis.

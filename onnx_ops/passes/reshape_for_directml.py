@@ -98,7 +98,7 @@ class ReshapeForDirectMLPass(NodePass):
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
     """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node returns the size.
 
-    The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
+    The size is the number of elements divided by the product of the other sizes. If one of them is 0, sizes of 0 are
     left out on both sides.
     """
     nodes = [build_constant([1])]

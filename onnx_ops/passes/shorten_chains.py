@@ -71,7 +71,7 @@ class SliceChain:
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
-        """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze then adds to the output.
+        """Return the axes that a Squeeze drops from the input, and the axes that an Unsqueeze then adds to the output.
 
         A dropped axis of exactly one element replaces a new axis at the same position: neither node needs to list it.
         """

@@ -88,7 +88,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Search slicing nodes, given with the versions of their operator sets, for those that cut the same values."""
+    """Find the nodes that cut the same values among slicing nodes, given with the versions of their operator sets."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()

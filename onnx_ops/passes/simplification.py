@@ -129,7 +129,7 @@ def _optimize_in_turn(
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold the nodes that every engine computes alike from constants, and remove neutral operands."""
+    """Fold the nodes for which every engine computes the same from constants, and remove neutral operands."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)

@@ -37,7 +37,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """Return findings on the DirectML provider with the known defects that explain them.
 
     A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
-    computed together. A refusal may hide defects of other nodes, so each of these becomes a finding of its own.
+    computed together. A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
 
     Args:
         findings: The findings.
@@ -59,7 +59,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
-    """Return a finding with the known defects of its node, and of those that the node reads if values differ.
+    """Return a finding with the known defects of its node and, if values differ, of the nodes that this node reads.
 
     `sources` lists the names of the nodes that each node reads, `changes` has the change of each node by hardening.
     """

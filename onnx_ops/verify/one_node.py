@@ -1,4 +1,4 @@
-"""A resolved node as a model of its own, with the parameters of its spec."""
+"""A model of one resolved node, with the parameters of its spec."""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ def compare(
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
-        executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
-            `sliceport.engines`; by default those of the format and the validators that are installed.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
+        executors: The names of the engines that take part, from `sliceport.engines`; `onnxruntime-cpu` always does. By
+            default, these are the engines of the format and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
         seed: The seed of the random inputs.
 
@@ -207,7 +207,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
         raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
-    # The outputs of the model of one node have other names than those of the node.
+    # The outputs of the model of one node are not named like the outputs of the node.
     outputs = {cut.output: captured[name] for cut, name in zip(node.cuts, names, strict=True)}
     return {node.input: Captured.of(array)} | outputs
 

@@ -44,7 +44,7 @@ def run_model(
     Args:
         path: The model's file; its external data are read.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
         against: Whether to run onnxruntime's CPU provider, too, compare, and find the nodes that cause a difference.
         seed: The seed of the random inputs.
 

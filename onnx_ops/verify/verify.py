@@ -79,7 +79,7 @@ def verify_rewriting(
         after: The file of the rewritten model.
         data_folder: The folder of the external data of `after`, if it is not the folder of that file.
         input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
         seed: The first seed of the random inputs.
 
     Raises:

@@ -73,7 +73,7 @@ def verify_hardening(
         after: The file of the hardened model.
         data_folder: The folder of the external data of `after`, if it is not the folder of that file.
         input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
         seed: The seed of the random inputs.
 
     Raises:
