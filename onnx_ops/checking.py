@@ -1,4 +1,7 @@
-"""The nodes of an ONNX model that are invalid, fragile, or have a defect on an engine. No engine runs."""
+"""The nodes of an ONNX model that are invalid, fragile, or have a defect on an engine. No engine runs.
+
+A fragile node is right for some sizes of an open axis only.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
     from onnx_ops.lowering import AnyModel
 
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
-"""The engines whose proved entries `check` finds in ONNX models."""
+"""The engines for which `check` finds the proved entries of the table of defects in ONNX models."""
 _BY_RULE: Mapping[Rule | None, Defect] = {
     None: validity.NOT_VALID,
     "list": validity.NOT_A_LIST,
@@ -68,14 +71,14 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
     "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
-"""The entry for each rule that an invalid node may break; None for all other rules."""
+"""The entry for each rule that an invalid node may break. The key None stands for all other rules."""
 _WITH_REPORTS: Mapping[str, Defects] = {
     onnxruntime_defects.NOTHING_SELECTED.id: (REPORTED["empty result"],),
     onnxruntime_defects.EMPTY_PART.id: (REPORTED["empty part of a split"],),
     onnxruntime_defects.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
     onnxruntime_defects.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
-"""The reports about other engines that hold for the same nodes as a defect."""
+"""For the id of some defects: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
     (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape")
 )
@@ -139,7 +142,7 @@ class _Checker:
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node of another operator in `_CHECKED_OPERATORS` than the slicing ones.
+        """Find the defects of a node that is not a slicing node, but of another operator in `_CHECKED_OPERATORS`.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -163,7 +166,7 @@ class _Checker:
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:
-        """Find the open sizes that make a Reshape without allowzero fail if they are 0: a -1 beside a 0 has no size.
+        """Find the open sizes that make a Reshape without allowzero fail if they are 0: next to a 0, a -1 has no size.
 
         An entry of 0 copies the size of the data's axis, and so does an entry that becomes 0 at run time.
         """
@@ -173,9 +176,11 @@ class _Checker:
             return
         sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
-        # The names of open sizes that become sizes of the output, copied or written; both are 0 at the same time.
+        # The names of open sizes of the data that are also sizes of the output, because the shape has a 0 or the same
+        # name at their index. If such a size is 0, the output has a 0 next to the -1.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
-        open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]  # copies no axis if it is 0
+        # Beyond the rank of the data, an entry that is 0 has no axis to copy.
+        open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
         if open_sizes:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
             names = " or ".join(dict.fromkeys(open_sizes))
@@ -205,7 +210,7 @@ class _Checker:
 
     def _check_slicing(self, node: NodeView) -> _Findings:
         """Find the rule that a slicing node breaks, or else its defects; report a left-out output in both cases."""
-        # The checks below read constants of the model alone, so the constants that inference computed are added to it.
+        # The checks below read only constants of the model, so the constants that inference computed are added to it.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -290,7 +295,7 @@ class _Checker:
                 yield (
                     onnxruntime_defects.EMPTY_LAST_PART,
                     "fragile",
-                    f"a part of the {count} is empty for some sizes of {name}, as 1",
+                    f"a part of the {count} is empty for some sizes of {name}, such as 1",
                 )
             elif name and count > 1 and not _is_at_run_time(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
@@ -303,7 +308,7 @@ class _Checker:
     def _name_open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; an empty string for any other axis."""
         dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis that is not there has no name either
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis out of range has no name, either
         if isinstance(dim, int):
             return ""
         if dim.value in self._symbols:
@@ -335,7 +340,7 @@ def _find_bounds_at_run_time(node: NodeView) -> _Findings:
 
 
 def _find_computing_node(value: ValueView) -> NodeView | None:
-    """Return the node that computes a value, seen through Cast, Identity, Squeeze and Unsqueeze; None if none does."""
+    """Return the node that computes a value, skipping Cast, Identity, Squeeze and Unsqueeze, or None."""
     node = value.producer()
     while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()

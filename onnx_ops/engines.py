@@ -35,7 +35,7 @@ OPTIMIZERS = [
     "SimplifiedLayerNormFusion", "SkipLayerNormFusion", "SliceConcatToSpaceToDepthFusion", "TransposeOptimizer",
     "UnsqueezeElimination", "WeightBiasQuantization",
 ]  # fmt: skip
-"""The optimizers of onnxruntime 1.31 that `disabled_optimizers` takes: rewrite rules and transformers of the CPU."""
+"""The optimizers of onnxruntime 1.31 that `disabled_optimizers` accepts: rewrite rules and transformers of the CPU."""
 
 
 class OnnxruntimeCPU:
@@ -141,7 +141,7 @@ def _read_disabled(options: Mapping[str, str]) -> list[str]:
 
 
 def _from_python(result: Any) -> Value:
-    """Return a result of onnx's reference as an array, or as a tuple for a list, its form of sequences."""
+    """Return a result of onnx's reference as an array, or as a tuple if it is a list, which stands for a sequence."""
     import numpy as np
 
     if result is None:

@@ -69,7 +69,7 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of inputs, also of a file that is not well-formed, without its weights."""
+        """Return the declared shapes of inputs, even if a file is not well-formed. Its weights are not read."""
         from onnx_ops.model.declared import declared_shapes
         from onnx_ops.model.read import read_any, read_proto
 
@@ -122,7 +122,9 @@ class ONNX:
         complete = read_complete_model(model)
         proto, folder = complete.proto, complete.data_folder
         del complete
-        gc.collect()  # frees the model that was read, which has cycles, and a copy of the weights that are in its file
+        # `complete.model` has reference cycles: without a collection it would keep a second copy of the weights that
+        # are stored in the model's file.
+        gc.collect()
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
@@ -199,7 +201,7 @@ def _harden_portably(
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         settled = to_ir(source)
-        # Its contested nodes are rewritten so that onnxruntime reads them as the standard does.
+        # The contested nodes of the original model are rewritten so that onnxruntime reads them as the standard does.
         settle_by_the_standard(settled)
         return verify(settled, file, **run_options)
 
@@ -233,7 +235,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result; with the option `verify`, only if it computes the same.
+    """Change a model, and write or return the result; with the option `verify`, only if the result computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
@@ -241,7 +243,7 @@ def _change(
         can_change: Returns whether `change` may change the model.
         report_nothing: Returns the report of a model that is not changed.
         change: Changes a copy of the model; returns the result and a report.
-        verify: Compares the model before with a file of the result.
+        verify: Compares the original model with a file of the changed model.
         options: The options of the command.
 
     Returns:
@@ -255,10 +257,10 @@ def _change(
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     is_ir = is_onnx_ir(model)
-    # An onnx-ir model is only read for a verification, which compares with the model as it was.
+    # An onnx-ir model is read only for a verification, which compares the result with the original model.
     checked = None if is_ir and not is_verified else read_to_change(model)
     needs_copy = checked is None or is_verified or can_change(checked.proto)
-    # onnx-ir takes long to load, and `write_proto` copies no data files.
+    # This path avoids onnx-ir, which takes long to load. It excludes data files, because `write_proto` copies none.
     if checked is not None and not needs_copy and not checked.findings.has_external_data:
         if output is not None:
             write_proto(checked.proto, output, overwrite=overwrite)

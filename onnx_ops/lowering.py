@@ -51,7 +51,7 @@ def lower(
 
 @contextmanager
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view of the model and the source of its program; close the data files that were opened at the end."""
+    """Yield a view of the model and the source of its program. Close the data files that the view opened at the end."""
     if is_onnx_ir(model):
         from onnx_ops.model.io import clone_sorted
 

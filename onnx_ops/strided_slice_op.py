@@ -4,7 +4,7 @@ Inputs: `data`, a tensor of any type and rank; `begin`, `end` and, optionally, `
 one length, all int32 or all int64. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned with the
 entries of `begin`; missing bits are 0, further ones are ignored. Output: what `StridedSliceSpec` selects.
 
-Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where that contradicts it (`docs/strided_slice.md`).
+Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where it contradicts the page (`docs/strided_slice.md`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sliceport.slicing.masks import MASK_ATTRIBUTES
 _MIN_OPSET = 14
 """The first operator set whose Reshape has allowzero, which the function uses."""
 _INPUT_COUNT = 4
-"""The number of inputs if the last one, strides, is there."""
+"""The number of inputs, including the optional one, strides."""
 _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
@@ -50,9 +50,10 @@ def deregister() -> None:
 
 
 def function() -> onnx.FunctionProto:
-    """Return the operator as a function of standard operators (opset 17), which takes all four inputs.
+    """Return the operator as a function of standard operators (opset 17), which needs all four inputs.
 
-    It checks nothing: an index out of range on a shrunk axis, or more entries than axes, makes a Reshape in it fail.
+    The function reports no errors of its own. A Reshape in it fails if an index is out of range on a shrunk axis, or if
+    there are more entries than axes.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 
@@ -66,7 +67,7 @@ def embed_function(model: ir.Model) -> bool:
     and left-out masks 0.
 
     Raises:
-        UsageError: The model's standard operator set is below 14; `ExpandStridedSlicePass` does without the function.
+        UsageError: The model's standard operator set is below 14. `ExpandStridedSlicePass` needs no function.
     """
     nodes = list(filter(is_strided_slice, model_nodes(model)))
     key = (DOMAIN, "StridedSlice", "")

@@ -11,7 +11,7 @@ from onnx_ops.model.views import Dims
 
 
 def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
-    """Return the facts of the outputs of an If: those of the taken branch, or those that both branches share."""
+    """Return the facts of the outputs of an If: all facts of the taken branch, or what both branches have in common."""
     then_outputs, else_outputs = body_outputs.get("then_branch", ()), body_outputs.get("else_branch", ())
     if condition.data is not None and condition.data.size == 1:
         return list(then_outputs if bool(condition.data.reshape(())) else else_outputs)
@@ -55,8 +55,8 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: 
     Args:
         facts: Facts of the body's output.
         declared: The declared type of the body's output.
-        is_run: Whether the body certainly runs. If it does not run, onnxruntime writes the sizes that it inferred, and
-            0 for each open one, so only declared numbers are certain.
+        is_run: Whether the body certainly runs. If it does not run, the output has the sizes that onnxruntime inferred,
+            and 0 for each size that it did not infer. So only declared numbers are certain.
     """
     dims = facts.dims
     if not is_run:

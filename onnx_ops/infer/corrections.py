@@ -1,4 +1,4 @@
-"""Corrections of the shapes that onnx infers for single nodes: its own mistakes, and what onnxruntime does instead."""
+"""Corrections of the shapes that onnx infers for single nodes if onnx is wrong or onnxruntime differs from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
 
 
 def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a standard operator's first output, with wrong sizes of onnx corrected or opened.
+    """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or left open.
 
     Args:
         node: The node as it is in the model, with negative axes.
@@ -42,7 +42,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
     if node.op_type == "Concat":
         return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # onnxruntime gives the indices of a scalar one row, onnx none. Only dims of a known rank above 0 are true.
+        # For a scalar, onnxruntime returns one row of indices, and onnx infers none. Both the dims () of a scalar and
+        # the dims None of an unknown rank are false.
         return dims if data_dims else None
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
@@ -66,9 +67,10 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 
 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
-    """Return the dims of a pool or ConvTranspose with the spatial sizes of onnxruntime, open if its formula differs.
+    """Return the dims of a pool or ConvTranspose with the spatial sizes that onnxruntime computes.
 
-    Of a pool with ceil_mode, onnxruntime leaves out a last window that starts behind the data and the padding before.
+    They are left open if onnx and onnxruntime pad differently. In a pool with ceil_mode, onnxruntime omits the last
+    window if it starts after the data and the padding at the beginning.
     """
     if dims is None or data_dims is None:
         return dims
@@ -94,9 +96,9 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a reduction of data that may have no elements, with each negative axis left open.
 
-    They are None if the reduction may remove a negative axis.
+    The result is None if the reduction may remove a negative axis.
 
-    onnxruntime keeps the negative axes of empty data as they are, and ignores keepdims for them.
+    If the data are empty, onnxruntime does not change the sizes of negative axes, and ignores keepdims for these axes.
     """
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])

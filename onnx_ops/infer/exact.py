@@ -1,7 +1,7 @@
 """Evaluation of nodes on constants, restricted to cases in which every engine computes the same bits.
 
-Most operators run on onnx's reference implementation. Operators outside the lists below are left alone: the reference
-rounds sines and orders sums in its own way, and reads some operators of old operator sets as those of today.
+Most operators run on onnx's reference implementation. Operators outside the lists below are not computed: the reference
+rounds sines and orders sums in its own way, and gives some old versions of operators the meaning of the newest one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Fl
 """Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
 _FLOAT_OPERATORS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 OPERATORS = _SELECTING | _INTEGER_OPERATORS | _FLOAT_OPERATORS | {"Cast"}
-"""Operators that `evaluate` computes, at least for some element types; a Constant is read instead."""
+"""Operators whose outputs are known for constant inputs of some element types: `evaluate` computes them, except for
+Constant, whose attribute is read."""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
 _RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
-"""The first integer after which 32-bit floats leave out some."""
-# A quotient whose distance from an integer is a smaller part of itself than this may be rounded to either side.
+"""32-bit floats can store every integer up to this one, but not every larger one."""
+# A quotient may be rounded to either side of an integer if its distance from it is below this fraction of the quotient.
 _MIN_DISTANCE = 1e-3
 
 
@@ -57,7 +58,7 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
     """
     arrays = [array for array in inputs if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    # Before operator set 7, an attribute aligns the smaller input with any axis, which the reference does not know.
+    # Before operator set 7, attributes align the smaller input with any axis, which the reference does not implement.
     is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
     # onnx 1.18 reduces all axes if the list of axes is empty, whatever noop_with_empty_axes is.
     has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
@@ -80,8 +81,8 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
 def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     """Return whether every engine certainly casts an array to the same elements of another type.
 
-    Engines differ if a float is out of the range of the new type, if it is NaN, and if it is cast to an integer and has
-    more than 32 bits. All of them keep the lowest bits of an integer.
+    Engines differ for a float that is NaN or out of the range of the new type, and for a float beyond 32 bits that is
+    cast to an integer. All engines cast an integer to a smaller type by keeping its lowest bits.
     """
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False
@@ -161,7 +162,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
         return False  # -0 is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
-        # No part of the sum or product is larger in magnitude, so that each fits 32 bits.
+        # In any order of the operands, no partial sum or product has a larger magnitude than this one.
         magnitudes = np.abs(arrays[0].astype(np.float64))
         if (magnitudes.sum() if op_type == "ReduceSum" else np.maximum(magnitudes, 1).prod()) > _INT32.max:
             return False
@@ -194,7 +195,7 @@ def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """Divide, integers exactly, because onnx 1.18 divides them as floats."""
+    """Divide arrays. Integers are divided exactly, because onnx 1.18 divides them as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)

@@ -18,7 +18,7 @@ InputShapes = Mapping[str, Sequence[int]]
 
 
 def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """Return the slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
+    """Return the slicing nodes of a model in their order, including nodes of subgraphs and, once per call, functions.
 
     The view is changed: shapes are bound and inferred, constants folded.
 
@@ -44,7 +44,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
 
 
 class _Record(NamedTuple):
-    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers.
+    """A slicing node before shapes are resolved, because resolving may rename values and remove their readers.
 
     Attributes:
         node: The node.
@@ -129,7 +129,7 @@ def _shapes_hint(model: ModelView) -> str:
     for value in model.graph.inputs:
         name, dims = value.name or "", dims_of(value.shape)
         if static_sizes(dims) is not None or constant(value) is not None:
-            continue  # below version 4 of the format, constants are inputs, too
+            continue  # before IR version 4, constants are inputs, too
         if dims is None:
             descriptions.append(f"the shape of input {name!r}")
             open_shapes[name] = None

@@ -17,7 +17,7 @@ MAX_BYTES = 2**20
 """Limit of the size in bytes of a constant that is computed or read."""
 MAX_RANK = 1024
 """Limit of ranks, of elements in a list of axes or sizes, and of outputs of a node that onnx infers."""
-# NumPy has no empty array whose other sizes have a product beyond its address space.
+# NumPy refuses an empty array if the product of its sizes other than 0 exceeds the address space.
 _MAX_SPAN = 2**32
 INTEGER_LIMITS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
@@ -57,7 +57,7 @@ class Facts:
     def list_integers(self) -> Array | None:
         """Return the elements as objects, None for each unknown one; None unless the shape is known and small.
 
-        It is also None for types other than INT32, INT64 and BOOL.
+        The result is also None for types other than INT32, INT64 and BOOL.
         """
         if self.integers is not None:
             return self.integers
@@ -101,7 +101,7 @@ def read_type(serialized: bytes) -> Facts:
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type, which also replaces inferred symbols."""
+    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
     declared_facts = read_type(declared.SerializeToString())
     if not (facts.element or facts.non_tensor_type):
         facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
@@ -119,7 +119,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     """Read the elements of a tensor; None if they are strings, not valid, too many or in another file."""
-    # NumPy stores an element in at least a byte, so that more elements than bytes are too many.
+    # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
         return None

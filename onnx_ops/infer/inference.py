@@ -53,10 +53,10 @@ def infer_shapes(model: ModelView) -> dict[Any, Facts]:
 
 
 def _propagate(model: bytes) -> list[Facts]:
-    """Run `propagate` in a child of the sandbox, which may be this process, because onnx's inference may crash.
+    """Run `propagate` in a child of the sandbox, because onnx's inference may crash; this process may be such a child.
 
-    If that process fails, only the rules of this package are applied, in this process. The result is empty if graphs
-    are nested too deep.
+    If the child fails, this process applies only the rules of this package. The result is empty if graphs are nested
+    too deep.
     """
     try:
         if is_expendable():

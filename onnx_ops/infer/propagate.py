@@ -1,8 +1,9 @@
 """Propagation of types, shapes and constants through a model, node by node.
 
-Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which take open sizes among known ones. onnx infers
-the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference of whole
-models is not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
+Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which accept open sizes among known ones. onnx
+infers the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference
+of whole models is not used: its data propagation multiplies tensors without bound, and prefers declared shapes to
+inferred ones.
 
 This module works on protobuf messages. It does not import onnx-ir, which takes longer to load than most models take to
 infer.
@@ -54,7 +55,7 @@ MAX_CALLS = 16
 _NEGATIVE_AXES_OPSET = 11
 """Operator set from which on onnx's inference counts axes below 0 from the end."""
 _SHRINKING = frozenset(("NonZero", "Compress"))
-"""Operators whose output has few elements if their input has, so that its unknown size is not a risk."""
+"""Operators whose output has few elements if their input has few. So they are computed although the size is unknown."""
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Scope:
     facts: dict[str, Facts] = field(default_factory=dict)
 
     def find_facts(self, name: str) -> Facts:
-        """Return the facts of a value of the innermost graph that has them, or `NO_FACTS`."""
+        """Return the facts of a value from the innermost scope that contains it, or `NO_FACTS`."""
         scope: Scope | None = self
         while scope is not None:
             facts = scope.facts.get(name)
@@ -103,7 +104,7 @@ def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
-        model: A ModelProto, serialised; its tensors are in it or missing.
+        model: A ModelProto, serialised. Tensors in other files are not read.
         uses_onnx: Whether onnx's inference is called, which ends the process on some malformed nodes.
 
     Returns:
@@ -161,7 +162,7 @@ class _Propagation:
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self._reported)
         if is_reported:
-            # The outputs of a node come before the values of its subgraphs, which are visited first.
+            # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
             self._reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
@@ -216,7 +217,7 @@ class _Propagation:
         body_inputs: Sequence[Facts] = ()
         if node.op_type == "Loop" and not domain:
             # The inputs of a Loop are its trip count, its condition and the carried values; those of its body are the
-            # iteration number, the condition and the carried values. An iteration may change the shapes of the latter.
+            # iteration number, the condition and the carried values. Each iteration may change the shapes of these.
             carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in inputs[2:]]
             body_inputs = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
         # By the name of the attribute that holds the body: the facts of the outputs of the body.
@@ -227,7 +228,7 @@ class _Propagation:
                 inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
                 body_outputs[attribute.name] = self._visit_graph(graph, inner, body_inputs)
         if not is_reported:
-            # The values of a function's nodes have no place in the result, which lists those of the graphs in order.
+            # The result lists only the values of graphs. The values of a function's nodes have no place in it.
             del self._reported[first_reported:]
         if domain:
             return []
@@ -255,7 +256,10 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs by onnx's inference or function for the operator; none if it fails."""
+        """Return the facts of a node's outputs from onnx's inference for the operator, or from its function in onnx.
+
+        The result is empty if that fails.
+        """
         if not self._uses_onnx or len(node.output) > MAX_RANK:
             return []
         try:
@@ -333,7 +337,7 @@ class _Propagation:
             if len(facts.dims) > MAX_RANK or self._total_dims > _TOTAL_DIMS:
                 return Facts(facts.element, None, facts.non_tensor_type)
         self._total_bytes += facts.data.nbytes if facts.data is not None else 0
-        # About the size of a Python integer with its reference.
+        # A Python integer and the reference to it take about 64 bytes.
         self._total_bytes += 64 * facts.integers.size if facts.integers is not None else 0
         if self._total_bytes > _TOTAL_BYTES:
             return Facts(facts.element, facts.dims, facts.non_tensor_type)
@@ -347,13 +351,16 @@ class _Propagation:
 
 
 def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if those have more than `LARGE_BYTES`, because nothing would read them."""
+    """Return facts, without elements of more than `LARGE_BYTES`, because nothing would read them."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return the node with references replaced by attributes of the call, or dropped if it has none of their type."""
+    """Return the node with references to attributes replaced by the attributes of the call.
+
+    A reference is dropped if the call has no attribute of the same name and type.
+    """
     if not any(attribute.ref_attr_name for attribute in node.attribute):
         return node
     resolved = onnx.NodeProto()
@@ -369,7 +376,7 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
 
 
 def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Store those integers of a node's only output that follow from the known ones of its inputs."""
+    """Store the integers of a node's only output that follow from the known integers of its inputs."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return

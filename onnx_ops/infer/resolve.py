@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
 
-    A name may also be that of a node's output in the main graph, for shapes that cannot be inferred.
+    A name may also be the name of a node's output in the main graph, for shapes that cannot be inferred.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension
@@ -55,7 +55,7 @@ def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[st
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
         )
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
-        # The first size that is given for a symbol counts for all axes with this symbol.
+        # The first size that is given for a symbol is expected on all other axes with this symbol.
         expected = sizes.setdefault(dim, size) if isinstance(dim, str) and dim else dim
         # None and an empty dim_param are unknown sizes, which fit any size.
         if expected not in (None, "", size):
@@ -198,7 +198,7 @@ def fold_nodes(
 
 
 def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[int, SpecAndRegions]) -> list[NodeView]:
-    """Resolve the slicing nodes of known shape and parameters into `specs`, and give their outputs their shapes.
+    """Resolve the slicing nodes of known shape and parameters into `specs`, and set the shapes of their outputs.
 
     Returns:
         The nodes whose shape or parameters are not known yet.
@@ -212,7 +212,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
         except (InvalidSlice, DynamicSlice):
             if not has_known_parameters(node):
                 unresolved.append(node)
-            continue  # the error of a known node is reported when it is read
+            continue  # the error of a node with known parameters is reported when the caller reads the node
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):
             element = dtype.value if dtype is not None and output.dtype is None else 0
@@ -231,7 +231,7 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
 
 
 def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Return whether a slicing node reads only small constants and values computed from these and known shapes."""
+    """Return whether a slicing node reads only small constants, and values computed from constants and known shapes."""
     constant_ids: set[int] = set()
     slicing_ids = {id(node) for node in slicing}
     for node in all_nodes(model.graph):

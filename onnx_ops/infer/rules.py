@@ -26,7 +26,10 @@ from sliceport.slicing.spec import normalize_axis
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
-"""Takes a node, the facts of its inputs and the version of its operator set; returns None to leave the node to onnx."""
+"""A function of a node, the facts of its inputs and the version of its operator set.
+
+It returns the facts of the outputs, or None to leave the node to onnx.
+"""
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
@@ -124,7 +127,7 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the elements that each region selects to the facts of an output, if those of the data are known and few."""
+    """Copy the elements that each region selects to the facts of an output, if the data are known and small."""
     for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
@@ -171,7 +174,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape to a shape with open entries: onnx leaves all sizes open."""
+    """Infer a Reshape to a shape with open entries: onnx would leave all sizes open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None:
         return None
@@ -188,7 +191,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
 
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a ConstantOfShape with open entries: onnx leaves all sizes open."""
+    """Infer a ConstantOfShape with open entries: onnx would leave all sizes open."""
     shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None
@@ -210,7 +213,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _list_length(facts: Facts) -> int | None:
-    """Return the number of elements of a list; None if it is open or above MAX_RANK."""
+    """Return the number of elements of a list (a value of rank 1), or None if it is unknown or above MAX_RANK."""
     size = facts.dims[0] if facts.dims is not None and len(facts.dims) == 1 else None
     return size if isinstance(size, int) and size <= MAX_RANK else None
 

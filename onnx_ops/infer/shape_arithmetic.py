@@ -1,8 +1,7 @@
 """Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
-onnx has no inference of elements for single nodes. Arrays hold Python integers, and None for each open element. The
-results are those of the ONNX operators. Elements stay open after a division by zero, and if onnxruntime's results
-differ.
+onnx does not infer elements for single nodes. Arrays hold Python integers, and None for each open element. The results
+are those of the ONNX operators. An element is open after a division by 0, and if onnxruntime computes it differently.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NEGATIVE_INDICES_OPSET = 11
 def compute_elements(
     op_type: str, inputs: Sequence[Array | None], attributes: Attributes, sizes: Sequence[int], opset: int
 ) -> Array | None:
-    """Compute the known elements of a node's only output; None for the others.
+    """Compute the elements of a node's only output, None for each element that is not known.
 
     Args:
         op_type: The standard operator.
@@ -38,7 +37,7 @@ def compute_elements(
         opset: The version of its operator set.
 
     Returns:
-        An array of the output's shape; None if no element follows.
+        An array of the output's shape; None if no element can be computed.
     """
     if prod(sizes) > MAX_ELEMENTS or not inputs:
         return None
@@ -80,7 +79,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     if dims is None or len(open_axes) != 1:
         return tuple(sizes)
     (open_axis,) = open_axes
-    # An open entry may have any value if a copied size is 0; onnxruntime refuses -1 there.
+    # If a copied size is 0, the data have no elements, and an open entry may have any value. This does not hold for -1,
+    # because onnxruntime refuses it there.
     if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
         return tuple(sizes)
     # Copied sizes cancel out, so that they may be symbols.
@@ -187,7 +187,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 }
 
 Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
-"""Takes the inputs, the attributes, the shape of the output and the version of the operator set."""
+"""A function of the inputs, the attributes, the shape of the output and the version of the operator set."""
 
 
 def _reshape_elements(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
@@ -198,7 +198,7 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
     data, indices = inputs
     if data is None or indices is None or not data.ndim or None in indices.reshape(-1).tolist():
         return None
-    # Before, the specification defines no negative indices.
+    # Before operator set 11, the specification defines no negative indices.
     if opset < _NEGATIVE_INDICES_OPSET and any(index < 0 for index in indices.flat):
         return None
     return np.asarray(np.take(data, indices.astype(np.int64), axis=attributes.get("axis", 0)))

@@ -13,7 +13,7 @@ _cache: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("cach
 
 @contextmanager
 def caching_reads() -> Iterator[None]:
-    """Cache the results of `cached_read` inside the context, in which constants may be replaced but not changed."""
+    """Cache the results of `cached_read` inside the context. There, constants may be replaced, but not changed."""
     if _cache.get() is not None:
         yield
         return

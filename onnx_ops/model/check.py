@@ -1,6 +1,7 @@
 """The check that an ONNX model is well-formed, on which all later stages rely.
 
-Only Constant is checked against the specification of its operator, in part: it is read everywhere.
+Constant is the only operator that is checked against its specification, because many later stages read constants. Only
+the types of its attributes are checked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
 from sliceport.errors import ModelError
 
 REPLACEABLE_VERSION = 4
-"""The first version of the format in which a caller may replace initializers that are inputs too."""
+"""The first IR version in which an initializer of a graph input is only a default, which a caller may replace."""
 _MAX_VERSION = 2**31 - 1
 """The largest version of an operator set."""
 _ATTRIBUTE = onnx.AttributeProto
@@ -38,7 +39,10 @@ _VALUE_FIELDS = {
     _ATTRIBUTE.SPARSE_TENSOR: "sparse_tensor",
     _ATTRIBUTE.TYPE_PROTO: "tp",
 }
-"""The fields of single messages, which may be unset. Unset numbers and text read as 0 and empty, which is valid."""
+"""The field that must be set, for each type of attribute whose value is one message.
+
+Unset numbers and texts are valid: they read as 0 and as an empty text.
+"""
 _CONSTANTS = {
     "value": _ATTRIBUTE.TENSOR,
     "sparse_value": _ATTRIBUTE.SPARSE_TENSOR,
@@ -103,7 +107,8 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [f for f in proto.functions if f.domain in STANDARD_DOMAINS and not f.overload]
-    # A node without an overload calls the function without one, so that only such a function can stand for an operator.
+    # A node calls the function with its own overload. Nodes of operators have none, so only functions without an
+    # overload can be called in place of an operator.
     shadowed = {f.name for f in functions if any(onnx.defs.has(f.name, version, "") for version in versions)}
     for node in model_nodes(proto) if shadowed else ():
         if node.op_type in shadowed and node.domain in STANDARD_DOMAINS and not node.overload:
@@ -111,9 +116,9 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 _Scopes = tuple[set[str], ...]
-"""For each graph around a graph: the names defined so far, and those of the outputs of all its nodes.
+"""Two sets for each surrounding graph, innermost first: the names defined so far, and all outputs of its nodes.
 
-The sets are not joined, which would be quadratic for many nested graphs.
+The sets are not joined, because that would take quadratic time for deeply nested graphs.
 """
 _FunctionKey = tuple[str, str, str]
 
@@ -162,7 +167,10 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
 
 
 def _check_input_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
-    """Check that no input has a negative size; note whether others have one: some exporters write open sizes so."""
+    """Check that no graph input has a negative size, and record whether another value has one.
+
+    Some exporters write a negative size for an open one.
+    """
     for value in graph.input:
         for axis, size in _negative_sizes(value):
             raise ModelError(f"input {value.name!r} has dimension {size} on axis {axis}, below 0.")
@@ -189,7 +197,10 @@ def _is_defined(name: str, scopes: _Scopes) -> bool:
 def _check_nodes(
     nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, owner: str, findings: Findings
 ) -> None:
-    """Check the nodes of a graph or function; add their outputs to `defined`, which has its inputs and initializers."""
+    """Check the nodes of a graph or function, and add their outputs to `defined`.
+
+    At the call, `defined` has the names of the inputs and initializers.
+    """
     all_outputs: set[str] = set()
     label = f"a node of {owner}"
     node_values: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
@@ -203,13 +214,13 @@ def _check_nodes(
                 )
             all_outputs.add(name)
         node_values.append((node, inputs, outputs))
-    defined.add("")  # an input that is left out
+    defined.add("")  # the name of each left-out input
     for node, inputs, outputs in node_values:
         for name in () if defined.issuperset(inputs) else inputs:
             if name not in defined and not _is_defined(name, outer[::2]):
                 if name not in all_outputs and not _is_defined(name, outer[1::2]):
                     raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
-                findings.is_sorted = False
+                findings.is_sorted = False  # a later node defines the value
         if node.attribute or node.metadata_props:
             _check_attributes(node, (defined, all_outputs, *outer), findings)
         defined.update(outputs)
@@ -257,7 +268,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return a tuple of the message in a field; an empty one if the field is not set, which reads as a message."""
+    """Return a tuple of the message in a field. It is empty if the field is unset, which reads as a message, too."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 

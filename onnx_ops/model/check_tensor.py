@@ -1,4 +1,4 @@
-"""The check of tensors: their type, shape, data and data file; and of text, which tensors and all other parts have."""
+"""Checks of the type, shape, data and data file of tensors, and of the text in any part of a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sliceport.errors import ModelError
 
 _MAX_BYTES = 2**63
 """No file is as large, because its size is a signed 64-bit number."""
-_MAX_DIGITS = 19  # those of _MAX_BYTES; Python refuses to parse a number of thousands of digits
+_MAX_DIGITS = 19  # _MAX_BYTES has as many; Python refuses to parse a number of thousands of digits
 _MAX_CHECKED_BYTES = 2**20
 """Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
 _DATA_FIELDS: dict[int, tuple[str, int]] = {
@@ -29,8 +29,10 @@ _DATA_FIELDS: dict[int, tuple[str, int]] = {
     ElementType.UINT64: ("uint64_data", 1),
     ElementType.STRING: ("string_data", 1),
 }
-"""The field that lists the elements of a tensor without raw data, and the entries per element. Others:
-`int32_data`, one."""
+"""For some element types, the field that lists the elements if there are no raw data, and the entries per element.
+
+All other types of at least 8 bits use one entry of `int32_data` per element.
+"""
 
 
 @dataclass
@@ -38,11 +40,11 @@ class Findings:
     """Properties of a well-formed model, which the checks here and in `check` set.
 
     Attributes:
-        is_sorted: Whether every node, with its bodies, comes after the nodes that it reads from.
+        is_sorted: Whether every node comes after the nodes that it and its bodies read from.
         data_files: The external data files, as the model names them.
-        has_functions: Whether it has functions that must be inlined to be read.
+        has_functions: Whether the model has functions that must be inlined before its nodes are read.
         has_negative_sizes: Whether a graph declares a value with a size below 0.
-        sparse_initializer: The name of an initializer of any graph that is sparse, or an empty string.
+        sparse_initializer: The name of a sparse initializer of any graph, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
 
@@ -102,7 +104,10 @@ def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], fin
 
 
 def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
-    """Check that the data, if there are any, have the length of the shape. Without them, reading the tensor fails."""
+    """Check that the data, if there are any, have the length that the shape requires.
+
+    Missing data are found only when the tensor is read.
+    """
     if tensor.HasField("raw_data"):
         if element == onnx.TensorProto.STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")
@@ -146,7 +151,7 @@ def check_sparse(sparse: onnx.SparseTensorProto, owner: str, findings: Findings)
 
 
 def check_rank(rank: int, owner: str) -> None:
-    """Check that NumPy can hold an array with so many axes."""
+    """Check that NumPy can hold an array with this number of axes."""
     if rank > MAX_AXES:
         raise ModelError(f"{owner} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
@@ -164,7 +169,7 @@ def check_metadata(owner: str, entries: Any) -> None:
 
 
 def check_text(owner: str, texts: Iterable[str]) -> None:
-    """Check that strings are UTF-8: protobuf returns others as bytes."""
+    """Check that all texts are UTF-8: protobuf returns any other text as bytes."""
     if bytes in map(type, texts):
         text = next(text for text in texts if isinstance(text, bytes))
         raise ModelError(f"{owner} has text that is not UTF-8: {text!r}.")

@@ -1,4 +1,4 @@
-"""The conditions on ONNX nodes for the entries of the table of defects, which `harden` and `check` share."""
+"""The conditions under which an ONNX node triggers a defect of the table. `harden` and `check` share them."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ from sliceport.slicing.spec import cut_shape, normalize_axis
 
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
-_MAX_AXES = 8
-"""The largest rank of a tensor that a Slice or Split of the DirectML provider takes."""
+_MAX_SLICE_AXES = 8
+"""The largest rank of a tensor that a Slice or Split of the DirectML provider accepts."""
 MAX_MATMUL_AXES = 4
-"""The largest rank of a tensor that a MatMul of the DirectML provider takes."""
+"""The largest rank of a tensor that a MatMul of the DirectML provider accepts."""
 _MAX_EINSUM_LABELS = 5
-"""The most labels of an Einsum that the DirectML provider computes by a GEMM: two batch axes and three of its own."""
+"""The most labels of an Einsum that the DirectML provider computes by a GEMM.
+
+A GEMM has two batch axes and the three axes of a matrix product.
+"""
 _ALIGNMENT_BITS = 128
-"""The provider refuses a fused slice that starts at a multiple of so many bits."""
+"""The provider refuses a fused slice whose first element is at a multiple of this number of bits."""
 _SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
 """Operators across which the provider fuses a slice with the node that reads it."""
 _SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
@@ -65,14 +68,14 @@ _FUSED = frozenset(
     "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu "
     "Xor".split()
 )
-"""Operators that the DirectML provider fuses with a slice in front of them, each tried on onnxruntime-directml 1.24.4.
+"""Operators that the DirectML provider fuses with the slice before them. All were tried on onnxruntime-directml 1.24.4.
 
-DirectML computes them on the selected part of the data, without a copy. It copies for Cast, Gelu and HardSwish.
+DirectML computes them on the selected part of the data, without a copy. Cast, Gelu and HardSwish read a copy.
 """
 _FUSED_OPERANDS = dict.fromkeys(("Max", "Mean", "Min", "Sum"), 2)
-"""The one number of operands with which the provider fuses operators in `_FUSED` that take any number."""
+"""The operators in `_FUSED` that accept any number of operands. The provider fuses them only with this number."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
-"""The last operator set whose ConvTranspose the DirectML provider takes; newer ones run on the CPU."""
+"""The last operator set whose ConvTranspose the DirectML provider runs; newer ones run on the CPU."""
 _INT32_MIN = -(2**31)
 _AXES, _STEPS = 3, 4
 """Indices of inputs of Slice."""
@@ -96,7 +99,7 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # The rules hold for every rank, so that a node of open rank is checked for the largest one.
+        # A node of open rank is checked for the largest rank, which reports only what is wrong for every rank.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
@@ -104,19 +107,19 @@ def check_node(node: NodeView, opset: int) -> None:
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
     """Check a Split by the rules that hold for every value of its open sizes."""
-    # The number of outputs replaces an open size, because it divides into that many equal parts.
+    # The number of outputs replaces each open size, because a Split can divide such a size into equal parts.
     full_sizes = [len(node.outputs) if size is None else size for size in sizes]
     spec = split_spec(node, opset, tuple(full_sizes))
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
     if sizes[axis] is None:
-        full_sizes[axis] = sum(spec.sizes)  # written part sizes give an open axis its size
+        full_sizes[axis] = sum(spec.sizes)  # the written part sizes determine the open size
     spec.resolve(full_sizes)
 
 
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers.
 
-    A defect that makes others irrelevant is returned alone: one of `find_unfixable`, or NOTHING_SELECTED.
+    A defect that makes all others irrelevant is returned alone: the result of `find_unfixable`, or NOTHING_SELECTED.
 
     Args:
         node: The Slice.
@@ -141,15 +144,21 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
-    """Return the defect that no replacement avoids, too many axes or a result about which engines disagree; or None."""
-    if sizes is not None and len(sizes) > _MAX_AXES:
+    """Return the defect that no replacement avoids, or None.
+
+    The defect is a tensor with too many axes, or a result about which engines disagree.
+    """
+    if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return MORE_THAN_EIGHT_AXES
     disagreement = find_disagreement(node, opset, sizes)  # `harden` rewrites some contested nodes all the same
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
 def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return the output shape if a Slice selects nothing of data with elements; None if not, or if a size is open."""
+    """Return the output shape of a Slice that selects nothing, although its data have elements; None for others.
+
+    The result is also None if a size of the data is open.
+    """
     positive_sizes = [size for size in sizes or () if size]
     if sizes is None or len(positive_sizes) != len(sizes):
         return None
@@ -160,7 +169,7 @@ def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[
 def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
     """Return the bounds, with 0 for each start below the axis that onnxruntime's DirectML provider refuses.
 
-    By the specification they select the same elements.
+    By the specification, the adapted bounds select the same elements.
     """
     adapted = {}
     for axis, entry in entries.items():
@@ -189,7 +198,7 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
     """Return whether one part is multiplied by the Sigmoid of another, with any Identity nodes between."""
-    # By the `id` of each Mul: the indices of the parts that it reads without a Sigmoid between.
+    # For the `id` of each Mul: the indices of the parts that it reads without a Sigmoid in between.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
     for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
@@ -249,7 +258,7 @@ def reshape_defects(node: NodeView, entries: Sequence[ValueView | int]) -> Defec
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
     """Return the defects that a MatMul of tensors of these sizes and this element type triggers.
 
-    MATMUL_BY_A_VECTOR is one of FLOAT, FLOAT16 or an unknown type: the CPU provider computes other types.
+    MATMUL_BY_A_VECTOR applies to FLOAT, FLOAT16 and unknown types, because the CPU provider computes all other types.
     """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
@@ -268,10 +277,11 @@ def einsum_terms(node: NodeView) -> list[str]:
 
 
 def einsum_defects(node: NodeView) -> Defects:
-    """Return the defects that an Einsum of two tensors triggers. The DirectML provider decides by the labels alone.
+    """Return the defects that an Einsum of two tensors triggers; they depend on the labels alone.
 
-    It computes an Einsum that sums over one label by a GEMM, which has one axis of each tensor's own and two shared
-    axes. Any other Einsum that sums becomes a product and a sum, which crash unless the output is a scalar.
+    The DirectML provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one
+    axis from each tensor. Any other Einsum that sums becomes a product and a sum, which crash unless the output is a
+    scalar.
     """
     terms = einsum_terms(node)
     if len(terms) != len(("left", "right", "output")):
@@ -280,10 +290,10 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
-    # If both tensors have the same labels, neither has an axis of its own for a GEMM.
+    # If both tensors have the same labels, neither has a label of its own, which the rows or columns of a GEMM need.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (EINSUM_OF_NO_MATMUL,)
-    # Of the output's axes, a GEMM has one of each tensor alone, and two of both.
+    # The output of a GEMM has at most one axis that is only in `left`, one that is only in `right`, and two of both.
     axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
     return (EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
 
@@ -297,7 +307,7 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
     """Return the defect that a Slice or Split triggers between nodes that the DirectML provider fuses with it.
 
-    The provider fuses a slice only if each of the values around it has one reader.
+    The provider fuses a slice only if its data and its output each have one reader.
 
     Args:
         node: The node.
@@ -325,10 +335,13 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | Non
 
 
 def _start_of_run(region: Region) -> int | None:
-    """Return the first index of a region that is one run of elements, but not all of them; None for other regions."""
+    """Return the index of the first element of a region that is one run of elements.
+
+    The result is None for regions that are not one run, are empty, or select the whole tensor.
+    """
     counts = [len(indices) for indices in region.ranges]
     is_whole = [count == size for count, size in zip(counts, region.input_shape, strict=True)]
-    # In a run, the axes in front of the first long one select one element, and the axes behind it are whole.
+    # In a run, the axes before the first long one select one index each, and the axes after it are whole.
     first_long = next((axis for axis, count in enumerate(counts) if count != 1), len(counts))
     has_step_1 = all(indices.step == 1 for indices in region.ranges[first_long : first_long + 1])
     if 0 in counts or not has_step_1 or not all(is_whole[first_long + 1 :]) or all(is_whole):
@@ -340,7 +353,7 @@ def _start_of_run(region: Region) -> int | None:
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether a node computes a value for one reader; nodes between may change the shape."""
+    """Return whether a node computes a value, which has one reader. Nodes in between may change only the shape."""
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
         if producer is None or producer.op_type == "Constant" or not producer.inputs:
@@ -353,7 +366,10 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 
 
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
-    """Return whether one node alone reads a value, once, and is in `_FUSED`; nodes between may change the shape."""
+    """Return whether the only reader of a value is in `_FUSED` and reads it once.
+
+    Nodes in between may change only the shape.
+    """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
@@ -367,5 +383,5 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 
 
 def constant_of_shape_defects(shape: Array | None) -> Defects:
-    """Return the defects that a ConstantOfShape triggers; `shape` has its output's sizes, None if they are open."""
+    """Return the defects that a ConstantOfShape triggers; `shape` is the output's shape, or None if it is open."""
     return (EMPTY_FILL,) if shape is not None and 0 in shape else ()

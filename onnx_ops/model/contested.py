@@ -28,8 +28,8 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
     if not is_standard(node, *SLICING):
         return None
     if CONTESTED in node.meta:
-        mark: Defect = node.meta[CONTESTED]
-        return mark
+        defect: Defect = node.meta[CONTESTED]
+        return defect
     data = node.inputs[0] if node.inputs else None
     if sizes is None and data is not None:
         sizes = sizes_of(data)
@@ -45,7 +45,7 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
     """Return the defect that makes engines disagree about a Slice, or None.
 
     Args:
-        spec: The Slice as it is written; all engines refuse one that breaks the rules.
+        spec: The Slice as it is written. It is not checked, because all engines refuse an invalid Slice.
         sizes: The sizes of its data, None for an open one; None if the rank is open.
     """
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))

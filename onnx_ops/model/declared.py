@@ -1,4 +1,7 @@
-"""Contents of an ONNX file that need no check: shapes of inputs, ids of nodes, and names of external data files."""
+"""Contents of an ONNX file that are read without a check of the model.
+
+They are the shapes of inputs, the ids of nodes, and the names of external data files.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from sliceport.formats import DeclaredShapes
 
 T = TypeVar("T")
 _LOCATION = b"location"
-"""The key of an external file's name. Protobuf writes text unencoded, so a file without these bytes names none."""
+"""The key of a data file's name. Protobuf writes text unencoded, so a model without these bytes has no such file."""
 
 
 def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
@@ -42,17 +45,17 @@ def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
 
 
 def _text(part: T | bytes) -> T | str:
-    """Return a part of a model with text as a str; protobuf gives bytes if it is not UTF-8."""
+    """Return bytes as a str, and anything else as it is. Protobuf returns text that is not UTF-8 as bytes."""
     return part.decode("utf-8", "surrogateescape") if isinstance(part, bytes) else part
 
 
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """Return the ids of nodes in model-explorer-onnx 0.4: by graph, then by the name of the node and of each output.
 
-    The branches of an If are parts of the main graph there, and other bodies are graphs. An id is the name of the node
-    after NameFixPass, which names unnamed nodes and renames those with a name in use. The id of a node in a branch
-    begins with the id of the If and the attribute. Functions are graphs, too, whose nodes `mark_written_names` names.
-    Nodes in bodies within bodies are left out.
+    In model-explorer-onnx, the branches of an If are parts of the main graph, and other bodies are graphs. An id is the
+    name of the node after NameFixPass, which names unnamed nodes and renames nodes whose name is in use. The id of a
+    node in a branch begins with the id of the If and the name of the attribute. Each function is a graph, too. Its
+    nodes are found by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -63,7 +66,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     NameFixPass()(model)
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
-        nodes = reversed(list(graph))  # so that the first of several nodes with one name counts
+        nodes = reversed(list(graph))  # so that the first of several nodes with the same name is kept
         return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
 
     main = list_ids(model.graph)
@@ -83,7 +86,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the external data files of a model, relative to its folder and sorted; they need not exist.
 
-    Paths out of the folder are left out, because the model is refused when it is read. The file is parsed only if it
+    Paths that leave the folder are omitted, because the model is refused when it is read. The file is parsed only if it
     contains the bytes `location`. The result is empty if the file cannot be read.
     """
     try:
@@ -102,7 +105,7 @@ def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
 
 
 def _stays_in_folder(location: str | bytes) -> bool:
-    """Return whether a name stays in the model's folder; `check_proto` refuses the others."""
+    """Return whether the path of a data file stays in the model's folder; `check_proto` refuses all other paths."""
     if isinstance(location, bytes) or "\0" in location:
         return False
     windows, posix = PureWindowsPath(location), PurePosixPath(location)

@@ -15,8 +15,9 @@ from onnx_ops.model.walk import model_graphs
 def defaults_aside(model: ir.Model) -> Iterator[None]:
     """Remove the initializers of replaceable graph inputs inside the context, and restore them after it.
 
-    In the main graph, a caller may replace them from version 4 of the format on. Below, each initializer is an input,
-    and none can be replaced. In the body of a loop or a branch, the node around it sets the inputs.
+    The inputs of the main graph are replaceable from IR version 4 on. In earlier versions, every initializer must also
+    be an input, and all of them are constants. The inputs of a body are replaceable in all versions, because the node
+    around the body sets them.
     """
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
@@ -29,10 +30,10 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
             value.const_value = tensor
         restored = {value for _, value in defaults}
         for graph, values in original_order.items():
-            # All initializers are removed and added again, because `add` appends.
-            others = [graph.initializers.pop(name) for name in list(graph.initializers)]
-            present = restored.union(others)
-            for value in dict.fromkeys([*(value for value in values if value in present), *others]):
+            # All initializers are removed and added again to restore their order, because `add` appends.
+            remaining = [graph.initializers.pop(name) for name in list(graph.initializers)]
+            present = restored.union(remaining)
+            for value in dict.fromkeys([*(value for value in values if value in present), *remaining]):
                 graph.initializers.add(value)
 
 

@@ -1,4 +1,4 @@
-"""The domains of operators: ONNX's own, which has two names, and that of StridedSlice."""
+"""The domains of operators: ONNX's own domain, which has two names, and the domain of StridedSlice."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
 _MAX_BYTES = 2**31 - 1
-"""Size up to which protobuf writes a message."""
+"""The largest size in bytes of a message that protobuf writes."""
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -61,9 +61,9 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
     try:
         size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
-        if size > _MAX_BYTES:  # reading them would take their size in memory first
+        if size > _MAX_BYTES:  # checked before the tensors are read, which would take as much memory
             raise ValueError(f"{size} bytes are more than one message holds, {_MAX_BYTES}")
         onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
-    except Exception as error:  # onnx checks paths and sizes with errors of its own
+    except Exception as error:  # onnx raises its own classes of errors for paths and sizes
         raise ModelError(f"the weights of the model cannot be read ({shorten(str(error))}).") from None
     return proto

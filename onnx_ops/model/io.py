@@ -30,7 +30,7 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
 
 
 def read_to_change(model: Any) -> CheckedModel:
-    """Read a model as `read_any` does; refuse one that onnx-ir would not write again as a whole.
+    """Read a model as `read_any` does, and refuse a model with parts that onnx-ir would not write.
 
     Raises:
         ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
@@ -53,7 +53,7 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
 
 
 def to_ir(checked: CheckedModel) -> ir.Model:
-    """Read a model into onnx-ir. Unsorted graphs come out sorted, sizes below 0 open.
+    """Read a model into onnx-ir. Unsorted graphs are sorted, and sizes below 0 become open.
 
     Raises:
         ModelError: onnx-ir cannot represent the model, or a graph has a cycle.
@@ -100,7 +100,7 @@ def _to_ir(checked: CheckedModel) -> ir.Model:
 
 
 _MIN_EXTERNAL = 256
-"""Weights of up to this many bytes go into the model itself when it moves to another folder."""
+"""When a model moves to another folder, weights of up to this number of bytes are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
 """The most bytes of external tensors that are embedded in a model that moves."""
 _HeldTensor = tuple[ir.TensorProtocol | None, Callable[[ir.TensorProtocol], None]]
@@ -118,7 +118,7 @@ def _select_external(held: Iterable[_HeldTensor]) -> Iterator[_HeldExternal]:
 
 
 def _held_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the tensors of a model: initializers, and those in attributes."""
+    """Yield the tensors of a model: initializers, and tensors in attributes."""
     for graph in model_graphs(model):
         yield from _initializers(graph)
     yield from _attribute_tensors(model)
@@ -151,7 +151,10 @@ def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorPro
 
 
 def _tensors_to_embed(model: ir.Model) -> Iterator[_HeldExternal]:
-    """Yield the external tensors that cannot go into a data file: those of attributes and of graphs in functions."""
+    """Yield the external tensors that onnx-ir cannot write into a data file.
+
+    They are the tensors in attributes, and the initializers of graphs in functions.
+    """
     written = set(all_graphs(model))
     for graph in model_graphs(model):
         if graph not in written:
@@ -187,11 +190,13 @@ def write_model(
     overwrite: bool = False,
     accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
 ) -> None:
-    """Write a model. Outputs that a Split leaves out are named, or the file would have fewer and other parts.
+    """Write a model.
 
-    External weights stay where they are if the new file is in their folder. Otherwise they and all other large weights
-    are written into one file beside the new one, whose name ends in `.data`; small external ones, and those in
-    attributes of nodes or in graphs of functions, are embedded in the new file itself.
+    Left-out outputs of a Split get names. Otherwise the Split in the file would have fewer parts, of other sizes.
+
+    External weights stay where they are if the new file is in their folder. Otherwise all large weights are written
+    into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
+    new file itself, as are external tensors in attributes of nodes or in graphs of functions.
 
     Args:
         model: The model.
@@ -202,7 +207,7 @@ def write_model(
     Raises:
         UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
             model's data files, or a file cannot be written.
-        ModelError: The model has no form that a file can hold (above 2 GiB, say), or its weights cannot be read.
+        ModelError: The model cannot be stored in a file (it is larger than 2 GiB, say), or its weights cannot be read.
     """
     target = _check_target(path)
     name_left_out_outputs(model)
@@ -280,7 +285,7 @@ def load_externals(held: Iterable[_HeldExternal]) -> None:
     """Load external tensors into their model.
 
     Args:
-        held: The tensors, as `external_tensors` gives them.
+        held: The tensors, as `external_tensors` yields them.
 
     Raises:
         ModelError: A tensor cannot be read.
@@ -293,7 +298,7 @@ def load_externals(held: Iterable[_HeldExternal]) -> None:
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model, with its weights in the file `data_name` beside it; None leaves the weights where they are."""
+    """Save a model, with its weights in the file `data_name` next to it; None leaves the weights where they are."""
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with _metadata_once(model), weights:

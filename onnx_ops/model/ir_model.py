@@ -1,4 +1,4 @@
-"""A view of an onnx-ir model, for models given as one and for those that `ProtoModel` cannot view."""
+"""A view of an onnx-ir model, for callers that pass an onnx-ir model and for models that `ProtoModel` cannot view."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class IrModel:
     def prepared(cls, model: ir.Model) -> IrModel:
         """Return a view of any model, and change the model: inline its functions and remove its defaults.
 
-        Inlining renames nodes. So the nodes of functions carry their written names as metadata. Slicing nodes among
-        them carry their origins, too, and get names if they have none.
+        Inlining renames nodes. So each node of a function first stores its written name in its metadata: see
+        `mark_written_names`. Slicing nodes of functions also store their origin (see `NodeInModel.origin`), and get a
+        name if they have none.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -99,14 +100,17 @@ def _is_unwritten(value: ir.Value) -> bool:
 
 
 def mark_written_names(model: ir.Model) -> None:
-    """Store the written names of the nodes of functions in their metadata: `function.node`, or `function.index`."""
+    """Store the written name of each node of a function in its metadata.
+
+    The written name is `function.node`, or `function.index` if the node has no name.
+    """
     for (_, name, _), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):
             node.metadata_props[WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
 
 
 def _mark_origins(model: ir.Model) -> None:
-    """Store the written names of functions' nodes, and the origins of slicing ones, before inlining renames them."""
+    """Store the written names of nodes of functions, and the origins of slicing nodes, before inlining renames them."""
     mark_written_names(model)
     for (domain, name, overload), function in model.functions.items():
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):

@@ -42,11 +42,14 @@ LARGE_BYTES = 8192
 MAX_AXES = 64
 """The most axes that a NumPy array can have."""
 CONTESTED = "sliceport.contested"
-"""Key in the `meta` of a node for the defect that makes it contested, if the node alone does not show that."""
+"""Key in the `meta` of a node for the defect that makes it contested.
+
+Inference sets it, because inferred constants may show a defect that the node itself does not show.
+"""
 MISSING = "sliceport.missing"
-"""Key in the `meta` of a value that was a constant for the reason why its data cannot be read."""
+"""Key in the `meta` of a value that was a constant, but whose data cannot be read. The entry is the reason."""
 SPLIT_INPUT_OPSET = 13
-"""The first operator set, but for 1, whose Split has the part sizes as an input."""
+"""The operator set from which on Split has the part sizes as an input. Split-1 has this input, too."""
 SLICE_INPUTS_OPSET = 10
 """The first operator set whose Slice has its parameters as inputs; Slice has steps from then on."""
 NUM_OUTPUTS_OPSET = 18
@@ -54,7 +57,7 @@ NUM_OUTPUTS_OPSET = 18
 
 
 _UNLIMITED = 2**31
-"""More inputs than a node can have."""
+"""A limit that no node reaches, for operators with any number of inputs."""
 _INPUT_COUNTS = {
     "Slice": (1, 5),
     "Split": (1, 2),
@@ -71,7 +74,8 @@ _INPUT_COUNTS = {
     "Einsum": (1, _UNLIMITED),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the most inputs, over all versions, of the operators that `is_operator` looks for; others have one."""
+"""The least and the greatest number of inputs that any version of an operator has. Operators that are not listed, but
+are given to `is_operator`, have one input."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -95,9 +99,9 @@ def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 
 
 def has_valid_arity(node: NodeView) -> bool:
-    """Return whether a standard node has as many inputs and outputs as any version of its operator takes.
+    """Return whether some version of a standard node's operator has as many inputs and outputs as the node.
 
-    Its first input must not be left out.
+    The first input must not be left out.
     """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
@@ -107,7 +111,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node, or else that of its first named output, or else an empty string."""
+    """Return the name of a node. Without one, it is the name of the first named output, or an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -118,8 +122,8 @@ def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of an initializer or a Constant, without reading its data; None for any other value.
 
-    A Constant whose attribute holds floats, strings or a sparse tensor counts as another value. Call it for onnx-ir
-    models inside `defaults_aside`: the initializer of an input is a default, not a constant.
+    A Constant whose attribute holds floats, strings or a sparse tensor counts as another value. For onnx-ir models,
+    call this function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
     """
     if value.const_value is not None:
         return value.const_value
@@ -157,7 +161,7 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
 
 
 def shape_of(value: ValueView) -> ShapeView | None:
-    """Return the shape of a value, or that of its initializer if the value itself declares none."""
+    """Return the shape of a value, or the shape of its initializer if the value itself declares none."""
     return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
 
 
@@ -213,7 +217,7 @@ def read_string(node: NodeView, name: str) -> str:
     attribute = _read_attribute(node, name, STRING, "a text")
     try:
         return "" if attribute is None else attribute.as_string()
-    except (UnicodeDecodeError, TypeError):  # of a ModelProto and of onnx-ir
+    except (UnicodeDecodeError, TypeError):  # the view of a ModelProto raises the first, onnx-ir the second
         raise InvalidSlice(f"attribute {name} must be UTF-8") from None
 
 

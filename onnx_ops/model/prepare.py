@@ -42,8 +42,9 @@ def inline_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Let onnx-ir's inliner find unique names in linear time inside the context.
 
-    The inliner itself tries all numbers from 2 on for each name, and compares every two functions to abbreviate their
-    names, which nothing shows. It names the values of a call before it reads the names in the bodies that follow.
+    For each name, the inliner itself tries all numbers from 2 on. It also compares every pair of functions to
+    abbreviate their names, which nothing shows. It names the values of a call before it reads the names in later
+    bodies, so the new names have to avoid the names in all bodies.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
@@ -70,7 +71,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 def name_left_out_outputs(model: ir.Model) -> bool:
     """Give names to the outputs that a Split leaves out. Return whether there are any.
 
-    They count as parts. onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on all of them.
+    Left-out outputs count as parts. But onnx-ir does not write those at the end, and onnxruntime's CPU provider crashes
+    on any of them.
     """
     splits = filter(is_slicing, model_nodes(model))
     left_out = [output for node in splits for output in node.outputs if not output.name]

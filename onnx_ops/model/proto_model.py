@@ -1,6 +1,7 @@
-"""A view of a ModelProto: read in place, without a copy. onnx-ir, which takes long to load, reads external data only.
+"""A view of a ModelProto, which is read in place, without a copy.
 
-Not for a model with functions, with unsorted nodes or with values other than dense tensors: see `Findings`.
+It cannot view a model that has functions, unsorted nodes or values other than dense tensors: see `Findings`. onnx-ir
+takes long to load, and is used only to read external data.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Value:
         return self.is_output
 
     def set_tensor(self, element: int | None, shape: Shape | None) -> None:
-        """Make the value a tensor of this element type and shape; None for an unknown one."""
+        """Make the value a tensor with this element type and shape, each None if it is unknown."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
@@ -177,12 +178,13 @@ class Node:
     @property
     def attributes(self) -> Mapping[str, Attribute]:
         if self._attributes is None:
-            self.read_attributes(lambda _: ())  # `_connect` has read the attributes of nodes with subgraphs
+            # No graphs are missed: `_connect` has already read the attributes of nodes with subgraphs.
+            self.read_attributes(lambda _: ())
         assert self._attributes is not None
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes; `read_graphs` returns the graphs in one of them."""
+        """Read the attributes; `read_graphs` returns the graphs in one attribute."""
         self._attributes = {
             proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
         }
@@ -313,7 +315,7 @@ class ProtoModel:
         *,
         is_main: bool,
     ) -> None:
-        """Read the initializers, but not those of inputs, unless they are constants (see `defaults_aside`)."""
+        """Read the initializers. Skip those of inputs, unless they are constants (see `defaults_aside`)."""
         inputs_are_constant = is_main and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             name = tensor.name

@@ -1,4 +1,4 @@
-"""The constants of a ModelProto, in it or in another file."""
+"""The constants of a ModelProto, stored in the model or in another file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _FIELDS = {"float_data": "<f4", "int32_data": "<i4", "int64_data": "<i8", "double_data": "<f8", "uint64_data": "<u8"}
-"""The fields that list the elements of a tensor without raw data, with their types; that of uint32 is the last, too."""
+"""The fields that list the elements of a tensor without raw data, and their types. `uint64_data` also holds uint32."""
 
 
 class Tensor:

@@ -1,4 +1,4 @@
-"""Walks over a ModelProto: its nodes and tensors, those of subgraphs and functions included."""
+"""Walks over the nodes and tensors of a ModelProto, including its subgraphs and functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor, also of training graphs: initializers, those in attributes, and the parts of sparse ones."""
+    """Yield every tensor, also of training graphs: initializers, tensors in attributes, and parts of sparse tensors."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)

@@ -30,7 +30,7 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model of a lower operator set, converted to `version`.
 
-    The copy shares the weights that are external data. It has the metadata of the model, which onnx's converter drops.
+    The copy shares the external weights, and keeps the metadata of the model, which onnx's converter drops.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
@@ -64,7 +64,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after onnx's converter, which has no adapter for it."""
+    """Return whether a node may compute something else after the conversion, which does not adapt it correctly."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Softmax", "LogSoftmax"):
@@ -77,13 +77,17 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _loses_size_0(node: ir.Node) -> bool:
-    """Return whether a size may be 0 that the Reshape behind the converter's Flatten copies from another axis."""
+    """Return whether the converted Softmax may lose a size of 0.
+
+    The converter flattens the data into a matrix before the Softmax, and restores the sizes by a Reshape after it. In
+    the shape of a Reshape, 0 copies the size at the same index of the matrix.
+    """
     value = node.inputs[0] if node.inputs else None
     sizes = None if value is None else sizes_of(value)
     axis = 0 if not sizes else read_int(node, "axis", 1) % len(sizes)
     if sizes is None or axis == len(sizes) - 1:  # the converter adds no Flatten
         return False
-    # The product that the Flatten makes of a size 0 has to be at the same place.
+    # A size of 0 is kept if it is one of the factors of the matrix's size at the same index.
     kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
     return not all(kept)
 
@@ -91,7 +95,7 @@ def _loses_size_0(node: ir.Node) -> bool:
 def _repeats_elements(node: ir.Node) -> bool:
     """Return whether an Upsample or a Resize certainly repeats each element a whole number of times.
 
-    Then the coordinates of opset 10, which are rounded down, and the default ones from 11 on agree.
+    In this case, the coordinates of opset 10, which are rounded down, agree with the default ones of later opsets.
     """
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
@@ -103,7 +107,7 @@ def _repeats_elements(node: ir.Node) -> bool:
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:
-    """Run `convert` in a child of the sandbox, which may be this process, because onnx's converter may crash."""
+    """Run `convert` in a child of the sandbox, because onnx's converter may crash; this process may be such a child."""
     if is_expendable():
         return convert(model, version)
     converted: bytes = supervisor.call(convert, model, version)
@@ -137,7 +141,8 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
     for name, value in after.initializers.items():
         original = before.initializers.get(name)
         if original is not None and isinstance(original.const_value, ir.ExternalTensor):
-            value.const_value = original.const_value  # one that onnx-ir reads from a proto has lost its folder
+            # An external tensor that onnx-ir reads from a proto does not know the folder of its file.
+            value.const_value = original.const_value
     values = {value.name: value for value in chain(before.inputs, *(node.outputs for node in before))}
     for value in chain(after.inputs, *(node.outputs for node in after)):
         original = values.get(value.name)

@@ -46,7 +46,7 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
-    except Exception as error:  # protobuf has its own classes of errors, by format
+    except Exception as error:  # protobuf raises errors of its own classes, which depend on the format
         reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
@@ -56,7 +56,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
 
     Args:
         path: The file.
-        data_folder: The folder of its external data files, if that is not the file's own.
+        data_folder: The folder of its external data files, if it is not the folder of the model's file.
 
     Raises:
         ModelError: The file cannot be read, or the model is not well-formed.
@@ -130,9 +130,11 @@ def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the message of the error at the start of a chain, on one line without full stop; its type if it has none.
+    """Return the message of the error at the start of a chain, on one line and without its full stop.
 
-    onnx-ir wraps its errors in several others.
+    An error without a message is described by its type.
+
+    onnx-ir wraps an error in several other errors.
     """
     while error.__cause__ is not None:
         error = error.__cause__

@@ -161,8 +161,8 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
         raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
-    # 0 stands for an open size: `split_spec` reads the size of the split axis only if the part sizes are not written,
-    # and then that size is known.
+    # 0 stands for an open size. `split_spec` uses the size of the split axis only if the part sizes are not written; in
+    # that case, the check above has found that it is known.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
@@ -170,7 +170,7 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
 
 
 def has_sizes_input(node: NodeView) -> bool:
-    """Return whether the input of a Split with the sizes of its parts is there, and not left out by an empty name."""
+    """Return whether a Split has the input with the sizes of its parts, and does not leave it out by an empty name."""
     return len(node.inputs) > 1 and node.inputs[1] is not None
 
 
@@ -180,7 +180,7 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Check that a node has from `fewest` to `most` inputs; those that are left out between others count, too."""
+    """Check that a node has from `fewest` to `most` inputs. Left-out inputs count if others follow them."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -205,7 +205,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
-    """Return the integers of a constant list. `name` is that of the parameter, for messages."""
+    """Return the integers of a constant list. `name` is the name of the parameter, for messages."""
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data

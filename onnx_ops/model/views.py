@@ -1,6 +1,7 @@
 """The parts of a model that its readers need, from a ModelProto (`proto_model`) and from onnx-ir (`ir_model`) alike.
 
-Names are those of onnx-ir, whose classes are views as they are; only a model takes a wrapper (`ir_model.IrModel`).
+All names are those of onnx-ir. Its classes satisfy these protocols as they are, except for its model, which
+`ir_model.IrModel` wraps.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ShapeView(Protocol):
 
 
 class TensorView(Protocol):
-    """A constant. Its elements are read when they are asked for, which fails with several classes of errors."""
+    """A constant. Its elements are read on demand, which may raise errors of several classes."""
 
     @property
     def dtype(self) -> IntEnum: ...
@@ -55,8 +56,9 @@ class TensorView(Protocol):
 class AttributeView(Protocol):
     """An attribute of a node.
 
-    Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, a tensor in a
-    ModelProto. A reference to an attribute of the function has that attribute's name in `ref_attr_name`, and no value.
+    Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
+    view of a ModelProto. A reference to an attribute of the surrounding function has no value, and that attribute's
+    name in `ref_attr_name`.
     """
 
     @property
@@ -129,7 +131,7 @@ class GraphView(Protocol):
 
 
 class ModelView(Protocol):
-    """A model without functions whose defaults are aside, and the changes that are made while it is read."""
+    """A model without functions and defaults (see `defaults_aside`), and the changes made while it is read."""
 
     @property
     def graph(self) -> GraphView: ...
@@ -141,7 +143,7 @@ class ModelView(Protocol):
         ...
 
     def written_name(self, node: Any) -> str:
-        """Return the name of a node as the model has it; the name of its function precedes it if it was inlined."""
+        """Return the name that a node has in the file, after the name of its function if it was inlined."""
         ...
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:

@@ -40,7 +40,7 @@ def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
 
 
 def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
-    """Yield the nodes of a graph or a function, each followed by those of the graphs in it.
+    """Yield the nodes of a graph or a function, each followed by the nodes of the graphs in it.
 
     Nodes may be changed during the walk.
     """
@@ -79,7 +79,7 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
 
 
 def model_graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the main graph, and the graphs in its nodes and in those of the functions."""
+    """Return the main graph, and the graphs in its nodes and in the nodes of the functions."""
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return [model.graph, *dict.fromkeys(graph for holder in holders for graph in _subgraphs(holder))]
 
@@ -112,7 +112,7 @@ def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the pairs of `every_node`, without nodes in functions of `ov_ext`: StridedSlice is rewritten as a whole."""
+    """Yield the pairs of `every_node`, except those in functions of `ov_ext`: StridedSlice is rewritten as a whole."""
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)

@@ -1,4 +1,4 @@
-"""A Concat behind a slice that onnxruntime's DirectML provider would fuse with its neighbours, and then refuse."""
+"""A Concat after a slice keeps onnxruntime's DirectML provider from fusing the slice and then refusing it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from onnx_ops.passes.matchers import data_of
 
 
 class AlignedRunForDirectMLPass(NodePass):
-    """Put a Concat of one operand behind a slice that onnxruntime-directml 1.24.4 refuses to fuse.
+    """Put a Concat of one operand after a slice that onnxruntime-directml 1.24.4 refuses to fuse.
 
-    1. A Slice, or the only part of a Split that is read, is one run of elements at a multiple of 16 bytes. It alone
-       reads what another node computes, and one element-wise node reads it once.
+    1. A Slice, or the only part of a Split that is read, is one run of elements at a multiple of 16 bytes. The data are
+       computed by a node and have no other reader. One element-wise node reads the Slice or the part, once.
 
     Given: a = Relu(x[8]); b = Slice(a, starts=[4], ends=[8], axes=[0]); y = Relu(b)
     Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b, axis=0); y = Relu(c)

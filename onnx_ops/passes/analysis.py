@@ -1,4 +1,4 @@
-"""Facts about a model that passes share: whether they find anything, shapes and types, and siblings."""
+"""Facts about a model that passes share: shapes and types, siblings, and whether a pass can find anything."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import infer_value_info
 
 CUTTING = ("Slice", "Split", "Gather")
-"""The standard operators that cut."""
+"""The standard operators that select elements of a tensor."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
-"""Operators without which the passes of `rewrite` find nothing."""
+"""The passes of `rewrite` find nothing in a model without any of these operators."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "MatMul")
 """Further operators that `harden_for_directml` looks at, with any attributes."""
 _COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
@@ -26,12 +26,12 @@ _COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} 
 
 
 class Analysis:
-    """Facts inferred for a model. Nothing in the model itself changes but the marks of contested nodes.
+    """Facts inferred for a model. Only the marks of contested nodes are changed in the model itself.
 
     Attributes:
         model: The model.
-        value_info: Shapes and types. A pass records those of the values that it makes.
-        is_current: Whether the model has not changed since they were inferred.
+        value_info: Shapes and types. A pass also records the shapes and types of the values that it creates.
+        is_current: Whether the model has not changed since `value_info` was inferred.
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Base classes of the passes: walking a model, replacing nodes, and reporting it."""
+"""Base classes of the passes: they walk a model, replace nodes, and report the changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     Attributes:
         is_default: Whether `rewrite` runs the pass by default, if it is one of `PASSES`.
-        reveals_shapes: Whether more shapes can be inferred after it has changed a model.
+        reveals_shapes: Whether more shapes can be inferred after the pass has changed a model.
         changes: The changes and the unfixable nodes of the last run.
         skipped: The nodes that the last run skipped, and why.
         analysis: Facts inferred for the model.
@@ -79,7 +79,7 @@ class SlicingPass(ir.passes.InPlacePass):
         Args:
             node: The node, replaced or not.
             replacement: The operators that do its work now, or `NOTHING`; None for a node that stays.
-            defects: The defects of engines that it has.
+            defects: The defects of engines that the node triggers.
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
         if replacement is not None:
@@ -108,7 +108,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Give a new value that is cut from `data` its type and `sizes`, and a name that begins as its sibling's."""
+        """Set the type, sizes and name of a new value that is cut from `data`. The name begins with its sibling's."""
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
         value.type = self.value_info.types.get(data)
@@ -119,7 +119,7 @@ class SlicingPass(ir.passes.InPlacePass):
             value.shape = None if value.type is None else ir.Shape(sizes)
 
     def remove_node(self, node: ir.Node) -> None:
-        """Remove a node that nothing reads any more; then `remove_unread` goes through its inputs."""
+        """Remove a node that nothing reads any more, then its inputs if they are unread, too; see `remove_unread`."""
         inputs = node.inputs
         remove_nodes([node])
         for value in inputs:
@@ -134,7 +134,7 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             Skip: One part of a Split would gate another.
         """
-        # By Split: the outputs that are replaced by its parts, whose readers become readers of the parts.
+        # For each Split: the outputs that its parts replace. The readers of these outputs become readers of the parts.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
             assert value is not None
@@ -191,7 +191,7 @@ class SlicingPass(ir.passes.InPlacePass):
             remove_unread(source)
 
     def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
-        """Replace a node by other nodes for each output that is used; the last of these nodes writes the output."""
+        """Replace a node by separate nodes for each used output. The last node for an output writes it."""
         last_nodes = [nodes[-1] for nodes in new.values()]
         for output, last in zip(new, last_nodes, strict=True):
             last.name = f"{node_name(node)}_{output.name or ''}" if len(new) > 1 else node.name
@@ -215,12 +215,12 @@ class SlicingPass(ir.passes.InPlacePass):
 
 
 class NodePass(SlicingPass):
-    """A pass that looks at every node of some operators by itself.
+    """A pass that looks at the nodes of some operators one at a time.
 
     Attributes:
         op_types: The operators.
-        spares_siblings: Whether it treats the nodes that one Split can replace in another way.
-        split_members: These nodes while the pass runs if `spares_siblings`, else none.
+        spares_siblings: Whether the pass needs `split_members`, because it treats these nodes differently.
+        split_members: The nodes that one Split can replace; empty unless a pass with `spares_siblings` runs.
     """
 
     op_types: ClassVar[tuple[str, ...]]
@@ -236,7 +236,7 @@ class NodePass(SlicingPass):
         """Rewrite node by node."""
         self.split_members = self.analysis.siblings.split_members if self.spares_siblings else frozenset()
         for node, opset in self.analysis.nodes_of(*self.op_types):
-            if node.graph is not None:  # else removed together with one that was rewritten
+            if node.graph is not None:  # otherwise the rewriting of another node has removed it
                 self._visit(node, opset)
         self.split_members = frozenset()
         self._read_results = {}

@@ -1,4 +1,7 @@
-"""Construction of nodes as each operator set writes them."""
+"""Construction of nodes as each operator set writes them.
+
+A function that returns several nodes returns the operator last, after the Constants that it reads.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
 def build_slice(
     data: ir.Value, entries: Mapping[int, AxisSlice], opset: int, *, lists_steps: bool = False
 ) -> list[ir.Node]:
-    """Return a Slice that cuts each axis by its start, end and step; its constants come first.
+    """Return the nodes of a Slice that cuts each axis by its start, end and step.
 
     Steps that are all 1 are left out, unless `lists_steps` is set and the operator set has steps.
 
@@ -69,13 +72,13 @@ def build_slice(
 
 
 def build_gather(data: ir.Value, axis: int, indices: Sequence[int] | int) -> list[ir.Node]:
-    """Return a Gather by a list of indices, or by one index, which drops the axis; its constant comes first."""
+    """Return the nodes of a Gather by a list of indices, or by one index, which drops the axis."""
     constant = build_constant(indices)
     return [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
 
 
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return a Split into parts of these sizes, after its constant."""
+    """Return the nodes of a Split into parts of these sizes."""
     if opset < SPLIT_INPUT_OPSET:
         return [ir.node("Split", [data], {"axis": axis, "split": list(sizes)}, num_outputs=len(sizes))]
     constant = build_constant(sizes)
@@ -84,23 +87,27 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 
 def build_squeeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return a Squeeze of axes, after its constant."""
+    """Return the nodes of a Squeeze of axes."""
     return build_with_axes("Squeeze", data, axes, opset)
 
 
 def build_unsqueeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return an Unsqueeze that adds axes, after its constant."""
+    """Return the nodes of an Unsqueeze that adds axes."""
     return build_with_axes("Unsqueeze", data, axes, opset)
 
 
 def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
-    """Return a Reshape of opset 5 and later, after the constant of its shape."""
+    """Return the nodes of a Reshape of opset 5 and later."""
     constant = build_constant(shape)
     return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
 
 
 def build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int, **attributes: int) -> list[ir.Node]:
-    """Return a node whose axes are an attribute or, in newer operator sets, an input, after its constant."""
+    """Return the nodes of an operator with axes.
+
+    Up to opset 12, this is the operator alone, with an attribute. From opset 13 on, the operator reads its axes from a
+    Constant.
+    """
     if opset < AXES_INPUT_OPSET:
         return [ir.node(op_type, [data], {"axes": list(axes), **attributes})]
     constant = build_constant(axes)

@@ -18,7 +18,7 @@ from sliceport.slicing import AxisSlice
 
 
 class _ComposePass(NodePass):
-    """Replace a Slice of what another node cuts by one Slice of the data of that node."""
+    """Replace a Slice of the output of another slicing node by one Slice of that node's data."""
 
     op_types = ("Slice",)
     spares_siblings = True
@@ -36,7 +36,7 @@ class _ComposePass(NodePass):
         shape = self.sizes(data)
         second = read_slice(node, opset, shape)
         if not drop_whole_axes(second, self.sizes(node.inputs[0])):
-            return  # RemoveIdentitySlicesPass takes it
+            return  # RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)
         self.report_change(node, "Slice")
@@ -46,7 +46,7 @@ class _ComposePass(NodePass):
         shape = self.sizes(first.inputs[0])
         if first.op_type == "Slice":
             return read_slice(first, opset, shape)
-        # Many Slices may read the parts of one Split.
+        # The Split is read once, because many Slices may cut its parts.
         split = self.read_once(first, lambda: read_exact_split(first, opset, shape))
         index = source.index()
         assert index is not None
@@ -58,7 +58,8 @@ class ComposeSlicesPass(_ComposePass):
 
     1. An axis is cut by only one of them.
     2. Both cut an axis whose size is known, by any steps.
-    3. Both cut an axis whose size is not known, forward, by bounds of 0 or more: starts add up, the nearer end counts.
+    3. Both cut an axis whose size is not known, forward, by bounds of 0 or more: the starts are added, and the nearer
+       end is kept.
 
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
     Result: y = Slice(x, [3], [6], [0], [2])
@@ -87,11 +88,11 @@ class SliceOfSplitPass(_ComposePass):
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis of one slice that selects the same as two in a row.
+    """Return the start, end and step of each axis for one slice that selects the same as two slices in a row.
 
     Args:
-        first: The entries of the slice of a tensor of `shape`.
-        second: The entries of the slice of that result.
+        first: The entries of the first slice, of a tensor of `shape`.
+        second: The entries of the second slice, of the result of the first one.
         shape: The shape, None for each unknown size.
 
     Raises:

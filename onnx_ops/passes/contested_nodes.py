@@ -32,8 +32,8 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
         inlined: Whether functions are inlined in the copy.
 
     Returns:
-        The copy, and pairs of a node of the model and a copy of it. A node in a function has a copy for each call; none
-        if functions are not inlined.
+        The copy, and pairs of a node of the model and a copy of it. A node in a function has a copy for each call, or
+        no copy if functions are not inlined.
 
     Raises:
         ModelError: See `clone_model`; or a function cannot be inlined.
@@ -41,7 +41,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     nodes = list(every_node(model))
     for number, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = number  # copied into the copy, so that its nodes can be matched with those of the model
+        node.meta[_NUMBER] = number  # cloned, too, so that the nodes of the copy can be matched with those of the model
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
@@ -67,7 +67,7 @@ def _remove_declared_shapes(model: ir.Model) -> None:
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node if its copy shows that engines read it differently. Return whether it was not marked before."""
+    """Mark a node if its copy shows that engines read it differently. Return whether this added a mark."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement

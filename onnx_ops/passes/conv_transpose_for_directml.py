@@ -1,4 +1,4 @@
-"""A ConvTranspose of one spatial axis that onnxruntime's DirectML provider refuses for its output_padding."""
+"""Removal of the output_padding of ConvTransposes that onnxruntime's DirectML provider refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ConvTransposeForDirectMLPass(NodePass):
     """Remove the output_padding of a ConvTranspose of one spatial axis, which onnxruntime-directml 1.24.4 refuses.
 
     1. The output_padding is 0: it has no effect.
-    2. The pad at the end is at least the output_padding: it becomes smaller by as much.
+    2. The pad at the end is at least the output_padding: the output_padding is subtracted from this pad.
 
     Given: y = ConvTranspose(x[1,4,8], w[4,2,8], strides=[4], pads=[2,2], output_padding=[1])
     Result: y = ConvTranspose(x, w, strides=[4], pads=[2,1])

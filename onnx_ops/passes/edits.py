@@ -1,4 +1,4 @@
-"""Changes of onnx-ir graphs in a time that does not grow with the rest of the graph.
+"""Changes of onnx-ir graphs, in time that does not grow with the rest of the graph.
 
 onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace, and at all inputs of
 a node for each input that they replace.
@@ -21,20 +21,20 @@ MANY = 64
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-"""Operators that draw random numbers. They stay, because without one the others would draw different numbers."""
+"""Operators that draw random numbers. None is removed, because the remaining ones would draw different numbers."""
 
 _USED = "sliceport.used"
 """Key in the `meta` of a node for the index of an output that was found to be read."""
 
 
 class Identities:
-    """The sources of values: the values in front of chains of Identity nodes. Walks through chains are cached."""
+    """The sources of values: the values before chains of Identity nodes. Walks through chains are cached."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
 
     def source_of(self, value: ir.Value) -> ir.Value:
-        """Return the value in front of all Identity nodes that lead to this one; without any, the value itself."""
+        """Return the value before all Identity nodes that lead to this one. Without any, it is the value itself."""
         copies = []
         while (source := self._read_identity(value)) is not None:
             copies.append(value)
@@ -63,7 +63,7 @@ class GraphEdits:
     """Changes of graphs. Nothing else may change the outputs of the graphs, because their positions are cached.
 
     Attributes:
-        identities: The sources of values behind chains of Identity nodes.
+        identities: The sources of values.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class GraphEdits:
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
-            elif use.node.inputs[use.idx] is value:  # else replaced with another input of that node
+            elif use.node.inputs[use.idx] is value:  # otherwise an earlier use has replaced all inputs of the node
                 inputs = [successor if source is value else source for source in use.node.inputs]
                 _replace_all_inputs(use.node, inputs)
 
@@ -169,10 +169,10 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node behind a value if nothing reads the value; then go through the node's inputs.
+    """Remove the initializer or node that defines a value if nothing reads it, then do the same for the node's inputs.
 
-    Initializers that are inputs stay, and nodes of other domains, nodes that draw random numbers or hold a graph, and
-    nodes with another output that is read.
+    These stay: initializers that are graph inputs, nodes of other domains, nodes that draw random numbers or hold a
+    graph, and nodes with another output that is read.
     """
     unread = [value]
     while unread:
@@ -189,7 +189,7 @@ def remove_unread(value: ir.Value | None) -> None:
 
 
 def _can_be_removed(node: ir.Node) -> bool:
-    """Return whether nothing reads a node, and it is a standard one that neither is in `RANDOM` nor holds a graph."""
+    """Return whether no output of a standard node is read, and the node is not in `RANDOM` and holds no graph."""
     is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
@@ -215,7 +215,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
-    """Move the annotations of a replaced value to the new value. The node of the replaced one may stay."""
+    """Move the annotations of a replaced value to the new value, because the node of the replaced value may stay."""
     annotate_value(value, replaced)
     replaced.metadata_props.clear()
     replaced.meta.clear()

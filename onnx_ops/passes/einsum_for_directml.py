@@ -20,16 +20,17 @@ Group = str
 class EinsumForDirectMLPass(NodePass):
     """Write an Einsum of two tensors as a MatMul: onnxruntime-directml 1.24.4 ends the process, or leaves out axes.
 
-    1. ReduceSum sums over labels that only one tensor has. Transpose and Reshape bring each tensor to the labels that
-       both keep, its own labels, and one axis for the summed ones. They bring the product to the labels of the output.
+    1. ReduceSum sums over labels that only one tensor has. Transpose and Reshape arrange each tensor as the labels that
+       both tensors keep, its own labels, and one axis for the summed labels. They also arrange the product as the
+       labels of the output.
 
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
     Reported and not fixed: a tensor with a label twice; a label known to have size 1 in one tensor alone, if it is
     summed or a summed size may be 0; and sizes that may be 0 where onnxruntime's Reshape would have to infer another
-    size, or its MatMul would have to broadcast 1 to 0. Its CPU provider fuses a Transpose and a MatMul, and ends the
-    process if the axis that moves behind the batch is empty.
+    size, or its MatMul would have to broadcast 1 to 0. onnxruntime's CPU provider fuses a Transpose and a MatMul, and
+    ends the process if the axis that the Transpose moves to the place after the batch axes is empty.
     """
 
     op_types = ("Einsum",)
@@ -51,7 +52,7 @@ class EinsumForDirectMLPass(NodePass):
         """Return nodes that compute what the Einsum does; the last one returns the result.
 
         Raises:
-            Skip: The class says which nodes cannot be fixed.
+            Skip: The node cannot be fixed; see the class.
         """
         left, right, output_labels = einsum_terms(node)
         first, second = node.inputs
@@ -67,7 +68,8 @@ class EinsumForDirectMLPass(NodePass):
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
-            # Only labels of the left operand may stay axes of their own below, so it becomes the one with more of them.
+            # Below, only labels of the left operand can stay separate axes. So the left operand becomes the one with
+            # more labels of its own.
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
         summed = "".join(label for label in shared if label not in output_labels)
@@ -81,11 +83,11 @@ class EinsumForDirectMLPass(NodePass):
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
         # onnxruntime broadcasts a label of size 1 in an Einsum. A MatMul does so for batch axes alone.
         unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
-        # If no product is summed, onnxruntime's MatMul takes the batch of the left tensor for that of both.
+        # If the sum has no terms, onnxruntime's MatMul does not broadcast, and uses the batch axes of the left tensor.
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
-        # Behind batch axes, the right operand needs an axis of size 1 for each row axis but the last.
+        # After the batch axes, the right operand needs an axis of size 1 for each row axis except the last.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if not all(sizes[label] for group in row_groups[: len(padding)] for label in group):
             raise Skip("two sizes of rows may be 0")
@@ -139,7 +141,7 @@ def _reshape(
 ) -> ir.Value:
     """Add a Reshape to `axes` unless each group is one label. Leading groups of one label keep their sizes.
 
-    Groups of at most one label need no Reshape: only their axes of size 1 come or go.
+    If no group has more than one label, a Squeeze or Unsqueeze of the axes of size 1 is added instead.
 
     Raises:
         Skip: One of the other sizes is 0; more than one is not known; or one is not known, and a kept size may be 0.

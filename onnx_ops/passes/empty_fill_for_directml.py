@@ -14,7 +14,7 @@ from onnx_ops.passes.matchers import data_of
 class EmptyFillForDirectMLPass(NodePass):
     """Replace a ConstantOfShape of a constant shape with a 0, which onnxruntime-directml 1.24.4 refuses to fuse.
 
-    1. The shape has a 0: the node becomes a constant without elements, as the pads of a TorchScript export need it.
+    1. The shape has a 0: the node becomes a constant without elements. TorchScript exports pads with such a node.
 
     Given: p = ConstantOfShape([0]); y = Concat(p, x[4], axis=0)
     Result: y = Concat([], x, axis=0)

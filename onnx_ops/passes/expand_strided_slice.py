@@ -18,8 +18,8 @@ from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec,
 class ExpandStridedSlicePass(NodePass):
     """Write `ov_ext::StridedSlice` as a Slice, a Squeeze of the dropped axes and an Unsqueeze of the new ones.
 
-    1. Begin, end and strides are constant and the rank of the data is known. Of the three operators only those are
-       written that do something.
+    1. Begin, end and strides are constant and the rank of the data is known. Only those of the three operators that
+       have an effect are written.
     2. A dropped axis is cut to one element; if its size is not known, the Squeeze fails for an index out of range.
 
     Given: y = StridedSlice(x[4, 6], [1, 0], [0, 9], shrink_axis_mask=[1])
@@ -72,16 +72,16 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
 
 
 def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
-    """Write a slice of an axis of known size so that all engines agree. They disagree on backward ones below it."""
+    """Write a slice of an axis so that all engines agree. They disagree about backward slices that start below it."""
     return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """Return the bounds of one entry. A bound that its mask ignores becomes the far end of the axis on its side."""
+    """Return the bounds of one entry. A bound that its mask ignores becomes the end of the axis on its side."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin
     end = far_end if end is None else end
-    if step < 0 and end in CONTESTED_ENDS:  # nothing lies beyond; onnxruntime would reverse the axis
+    if step < 0 and end in CONTESTED_ENDS:  # selects nothing, but onnxruntime would reverse the axis
         end = min(CONTESTED_ENDS) - 1
     return AxisSlice(start, end, step)

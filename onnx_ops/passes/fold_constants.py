@@ -1,4 +1,4 @@
-"""Folding of nodes that follow from constants alone, floats included."""
+"""Folding of nodes whose outputs follow from constants alone, including floats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_ALL_BYTES = 2**24
 """Limit for the bytes of all constants that onnxruntime computes."""
 _FLOATS_OF_16_BITS = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Constant, operators that draw random numbers, and those that engines recognize quantization by."""
+"""Constant, operators that may draw random numbers, and operators that show engines what is quantized."""
 _MAX_FAILURES = 32
 """Limit for the sessions that may fail while bisection looks for the nodes that onnxruntime refuses."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
@@ -41,8 +41,8 @@ Tensors = dict[ir.Value, ir.TensorProtocol]
 class FoldConstantsPass(SlicingPass):
     """Replace nodes of the main graph that follow from constants alone by constants.
 
-    Left: nodes of other domains or with graphs in them; nodes that draw at random or quantize; contested nodes, and
-    nodes whose outputs contested nodes read; strings; sizes that are not known; results of more than 1 MiB.
+    Not folded: nodes of other domains or with graphs in them; nodes that draw random numbers or quantize; contested
+    nodes, and nodes whose outputs contested nodes read; strings; sizes that are not known; results of more than 1 MiB.
     """
 
     is_default = False
@@ -80,7 +80,8 @@ class FoldConstantsPass(SlicingPass):
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            return False  # with constant parameters onnxruntime infers another shape of the reader than it computes
+            # If its parameters were constants, onnxruntime would infer another shape for the reader than it computes.
+            return False
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False
         return all(self._is_small(output) for output in node.outputs)
@@ -97,7 +98,7 @@ class FoldConstantsPass(SlicingPass):
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
-    """Replace nodes that follow from constants alone by constants of at most 8 KiB, if every engine computes these.
+    """Replace nodes that follow from constants alone by constants of at most 8 KiB, if all engines compute the same.
 
     See `onnx_ops.infer.exact`.
     """
@@ -115,10 +116,10 @@ class FoldExactConstantsPass(FoldConstantsPass):
 class FoldByOnnxruntimePass(FoldConstantsPass):
     """Replace nodes that follow from constants alone by constants, as onnxruntime's CPU provider computes them.
 
-    A session does so itself before it runs, for every provider. Results of at most 1 MiB are kept, and 16 MiB in all
-    its runs.
+    A session of onnxruntime does the same before it runs, for every provider. Results of at most 1 MiB each are kept,
+    and of at most 16 MiB in all runs of the pass.
 
-    Skipped: what computes with floats of 16 bits, which a session does not round after each node.
+    Skipped: nodes that compute with 16-bit floats, because a session does not round after each of these nodes.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,10 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants that a node is computed from, except those in `visited`; add them and the nodes between."""
+    """Yield the constants that a node is computed from, except those in `visited`.
+
+    Add the constants, and the nodes between them and the node, to `visited`.
+    """
     pending = [node]
     while pending:
         for value in pending.pop().inputs:

@@ -37,10 +37,10 @@ from sliceport.slicing.spec import normalize_axis
 
 _BITS_OF_A_BYTE = 8
 _MAX_GROWTH = 32
-"""Limit for the size of what is selected from a constant, as a multiple of the constant's."""
+"""Limit for the size of what is selected from a constant, as a multiple of the size of the constant."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
-"""Operators whose values are known only where every engine computes them alike, bit for bit."""
+"""Operators whose values are inferred only if every engine computes the same bits."""
 
 
 class FoldSlicesPass(SlicingPass):
@@ -249,20 +249,20 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether every engine computes the values of a node alike, and they are small and not strings."""
+    """Return whether every engine computes the same values of a node, and the values are small and not strings."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
-    """Return whether every engine computes a node, and all that it is computed from, alike.
+    """Return whether every engine computes the same bits for a node and all nodes that it depends on.
 
     Args:
         node: The node.
         data_operators: The operators that may compute its data. Its parameters need one of `_EXACT`.
     """
-    # Each node with whether it computes data of `node`; otherwise it computes parameters.
+    # Pairs of a node, and whether it computes data of `node`. If not, it computes parameters.
     pending = [(node, True)]
     visited: set[tuple[ir.Node, bool]] = set()
     while pending:

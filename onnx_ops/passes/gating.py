@@ -1,4 +1,7 @@
-"""Parts of a Split that gate each other, as in a GLU. onnxruntime's DirectML provider computes these wrongly."""
+"""Parts of a Split that gate each other, as in a GLU: one part is multiplied by the Sigmoid of another.
+
+onnxruntime's DirectML provider computes such parts wrongly.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether one of `parts`, those of a Split, and one of `added` gate each other.
+    """Return whether one of the `parts` of a Split and one of the values in `added` gate each other.
 
-    False if parts gate each other already, or added values do: then one Split of all makes nothing worse.
+    The result is False if two of `parts`, or two of `added`, gate each other already: one Split of all values then
+    makes nothing worse.
     """
     partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
@@ -36,5 +40,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the inputs of a node, each in front of all Identity nodes."""
+    """Return the sources of a node's inputs; see `Identities`."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

@@ -1,4 +1,4 @@
-"""Making a model run right on onnxruntime's DirectML provider."""
+"""Making a model run correctly on onnxruntime's DirectML provider."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def harden_for_directml(model: ir.Model) -> Hardening:
         model: The model; it is changed.
 
     Returns:
-        The nodes that were changed or could not be fixed, and why; and the invalid ones.
+        The nodes that were changed or could not be fixed, and why; and the invalid nodes.
 
     Raises:
         ModelError: The model is not well-formed.

@@ -1,4 +1,4 @@
-"""Writing the slicing of a model in the form that every engine takes, or that one engine takes."""
+"""Writing the slicing of a model in the portable form, which every engine accepts, or in the form of one engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sliceport.hardening import Change, Hardening, InvalidNode
 from sliceport.wording import group_nodes, spell
 
 OPSET = 13
-"""The least version of the operator set in which Slice and Split have the form that every engine takes."""
+"""The first operator set in which Slice and Split have the form that every engine accepts."""
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 """Operators whose inputs after the first are parameters."""
 _READINGS = " or ".join(READINGS)
@@ -44,7 +44,7 @@ _RAISED = "the operator set was raised"
 """The beginning of the note that `was_raised` looks for."""
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
-"""The passes that write the form, beside `ExpandStridedSlicePass`, in the order in which they run."""
+"""The passes that write the portable form, in the order in which they run, after `ExpandStridedSlicePass`."""
 
 
 def harden_portably(
@@ -60,7 +60,7 @@ def harden_portably(
     Args:
         model: The model; it is changed.
         profile: The target.
-        without: Names in `FORMS` of what the target does not take, beside what its profile excludes.
+        without: Names in `FORMS` of what the target does not accept, in addition to what its profile excludes.
         read_as: See `PortablePass`.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx converts the model.
 
@@ -133,7 +133,7 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def settle_by_the_standard(model: ir.Model) -> None:
-    """Write only the backward Slices to the greatest integer, so that onnxruntime computes what the standard says."""
+    """Rewrite only the backward Slices to the greatest integer, so that onnxruntime computes them by the standard."""
     with defaults_aside(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
         unmark(model)
@@ -162,6 +162,6 @@ def was_raised(report: Changes) -> bool:
 
 
 def add_note(report: Changes, note: str) -> Changes:
-    """Return a report with one more note, before the others."""
+    """Return a report with one more note, before the notes that it has."""
     assert isinstance(report, Hardening)
     return replace(report, notes=(note, *report.notes))

@@ -22,11 +22,11 @@ from sliceport.errors import InvalidSlice
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
-"""Operators that read the sizes of their input alone."""
+"""Operators that read only the sizes of their input."""
 _WRONGLY_INFERRED_OPSET = 10
 """The operator set of the Slice for which onnx infers open sizes wrongly."""
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
-"""The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
+"""The operator set of the Split or Unsqueeze that onnxscript's optimizer writes in place of each operator."""
 _BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _TRAINING_MODE = 2
@@ -41,13 +41,13 @@ _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 FactsByValue = Mapping[ir.Value, Facts]
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
-"""The attributes of hidden nodes, by the operator that each has while it is hidden."""
+"""The attributes of each hidden node, by the name of the operator that the node has while it is hidden."""
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     """Hide the nodes that an optimizer must not change, and their attributes; `show_nodes` restores them.
 
-    Each hidden node gets an operator of its own. Optimizers merge equal nodes, even if these draw random numbers, and
+    Each hidden node gets a unique operator. Optimizers merge equal nodes, even if these draw random numbers, and
     look at the name of an operator but not at its domain. Nodes of other domains are therefore hidden, too. Hidden
     nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
 
@@ -84,7 +84,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
 
 def show_nodes(model: ir.Model, withheld: Withheld) -> None:
-    """Give the hidden nodes of a model their operators and attributes again, which `hide_nodes` has withheld."""
+    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden."""
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
             graphs = dict(node.attributes)
@@ -173,16 +173,17 @@ def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator
 
 
 def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
-    """Yield the nodes that onnxscript's optimizer 0.7.2 replaces by something else.
+    """Yield the nodes that onnxscript's optimizer 0.7.2 replaces by nodes with other results.
 
     - It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch.
     - It writes two Flattens of one value as two Reshapes, and one of these reads a shape that does not exist.
-    - It writes -1 into the shape of a Reshape beside a 0.
+    - It writes -1 into the shape of a Reshape next to a 0.
     - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
     - It fails on a ScatterND by constant indices into data of an open size.
     - It writes sequences in operators of later operator sets.
 
-    The data of each Flatten get their inferred shape, so that the optimizer does not write [0, -1] for the others.
+    The data of each Flatten get their inferred shape, so that the optimizer does not write [0, -1] for a Flatten that
+    is not hidden.
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
@@ -215,13 +216,13 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
 
 def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
     """Return whether a Flatten equals a Reshape whose two sizes are not 0, and at most one of them is unknown."""
-    if dims is None or 0 in dims:  # a Reshape copies the input's size for 0, and infers none for -1 beside it
+    if dims is None or 0 in dims:  # in a Reshape, 0 copies the input's size, and no size can be inferred for a -1
         return False
     try:
         axis = read_int(node, "axis", 1)
     except InvalidSlice:
         return False
-    # A Flatten joins the axes in front of `axis`, and those from it on, to one axis each.
+    # A Flatten joins the axes before `axis` to one axis, and all other axes to a second one.
     return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
 
 
@@ -230,11 +231,11 @@ def _facts_of(value: ir.Value | None, facts: FactsByValue) -> Facts:
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """Yield the nodes that OnnxSlim 0.1.98 replaces by something else.
+    """Yield the nodes that OnnxSlim 0.1.98 replaces by nodes with other results.
 
-    - It removes a Slice whose parameters are not constant, and splits such a Split into equal parts.
-    - It computes some outputs of a node with several outputs and drops them, so that the indices of the others shift.
-    - It drops a constant operand of a Concat that has no elements, even if other sizes follow from it.
+    - It removes a Slice whose parameters are not constant, and divides a Split with such parameters into equal parts.
+    - It computes some outputs of a node and drops them, so that the indices of the remaining outputs shift.
+    - It drops a constant operand of a Concat that has no elements, even if sizes of the result follow from it.
     - It replaces the mask output of a Dropout by the data.
     """
     computed: set[ir.Value] = set()

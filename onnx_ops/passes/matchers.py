@@ -21,7 +21,7 @@ _MAX_INDICES = 2**20
 _NEGATIVE_INDICES_OPSET = 11
 """The first operator set that defines negative indices of a Gather."""
 _SHAPE_INPUT = 1
-"""Index of the input of a Reshape with the shape."""
+"""Index of the shape among the inputs of a Reshape."""
 
 
 def data_of(node: ir.Node) -> ir.Value:
@@ -37,7 +37,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
     Args:
         node: The Slice.
         opset: Version of its operator set.
-        shape: The known sizes of its data; None if the rank is unknown, for which negative axes are refused.
+        shape: The known sizes of its data; None if the rank is unknown, in which case negative axes are refused.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.
@@ -56,7 +56,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
 
 
 def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries without those that surely keep their axis whole, in data of `shape`."""
+    """Return the entries, without entries that certainly keep their axis whole in data of `shape`."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 
@@ -126,7 +126,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return the indices of an axis of `size` as a range, None if there is no such range; and the least as written."""
+    """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
     return as_range(listed, size), min(listed, default=0)
 
@@ -152,9 +152,8 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
 def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
     """Return whether a value with a 0 and a -1 is the shape of a Reshape with allowzero=1.
 
-    The specification forbids that.
-
-    onnxruntime does not load a model in which such a shape is a constant, and runs it if the shape is computed.
+    The specification forbids such a shape. onnxruntime does not load a model in which it is a constant, but runs a
+    model in which it is computed.
 
     Args:
         value: The value.

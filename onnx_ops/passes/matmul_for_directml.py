@@ -21,8 +21,8 @@ class MatMulForDirectMLPass(NodePass):
 
     A tensor of more than 4 axes is refused. A vector as second tensor gives wrong values.
 
-    1. Both tensors have the same leading axes, or one of them has none larger than 1: a Reshape joins those of each
-       tensor to one axis, and a Reshape behind the MatMul parts them again.
+    1. Both tensors have the same leading axes, or one tensor has no leading axis larger than 1: a Reshape joins the
+       leading axes of each tensor to one axis, and a Reshape after the MatMul separates them again.
     2. The second tensor is a vector: it becomes a matrix of one column.
 
     Given: y = MatMul(x[2,1,3,4,5], x2[5,6])
@@ -40,7 +40,7 @@ class MatMulForDirectMLPass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         second = node.inputs[-1]
-        dtype = None if second is None else self.value_info.dtype(second)  # that of both tensors
+        dtype = None if second is None else self.value_info.dtype(second)  # the first tensor has the same type
         defects = matmul_defects([self.sizes(value) for value in node.inputs], dtype)
         if not defects:
             return
@@ -60,7 +60,7 @@ class MatMulForDirectMLPass(NodePass):
                 nodes += build_reshape(tensors[index], (prod(axes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(ir.node("MatMul", tensors))
-        # The leading axes of the result are those of the tensor that has any, behind the 1s that `_strip` removed.
+        # The result has the leading axes of the tensor that has any, after the 1s that `_strip` removed.
         axes = max(leading, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(axes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))

@@ -1,4 +1,4 @@
-"""Slices, Splits and Gathers that select the same of one value become one."""
+"""Slices, Splits and Gathers that select the same elements of one value become one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from sliceport.slicing import INT64_MAX
 
 
 class MergeEqualSlicesPass(NodePass):
-    """Merge Slices, Splits and Gathers of one value, in one graph, that select the same: all readers read the first.
+    """Merge Slices, Splits and Gathers that select the same elements of one value, in one graph.
+
+    All readers then read the first of the nodes.
 
     1. Slices with the same constant starts, ends and steps, whatever the order of the axes.
-    2. Splits into the same parts, or whose parts that are read exist already.
+    2. Splits into the same parts, or a Split whose parts that are read all exist already.
     3. Gathers of the same constant indices.
     4. A Slice that selects a part of an earlier Split.
     5. A Gather of the only index that a part of an earlier Split, or an earlier Slice, selects: it becomes a Squeeze.
@@ -83,7 +85,7 @@ class MergeEqualSlicesPass(NodePass):
 
         Args:
             node: A Slice or Split.
-            data: Its data, or the value behind it if it is the output of an Identity.
+            data: The source of its data; see `Identities`.
             opset: The version of its operator set.
         """
         shape = self.sizes(node.inputs[0])

@@ -34,20 +34,21 @@ _SHAPE_INPUT_OPSET = 5
 _CutInputs = Callable[
     [ir.Node, int, Sequence[Shape], Entries, Shape, Shape], tuple[dict[int, Entries], list[int] | None]
 ]
-"""Takes a node, its operator set, the shapes of its inputs, the entries of the Slice behind it, and the shapes of the
-Slice's data and output. Returns the entries for each input to cut, and the new shape if the second input is a shape."""
+"""A function of a node, its operator set, the shapes of its inputs, the entries of the Slice after it, and the shapes
+of the Slice's data and output. It returns the entries for each input to cut, and the new shape if the second input is a
+shape."""
 
 
 class MoveSlicesUpPass(NodePass):
-    """Move a Slice before the operator whose output it cuts, so that this computes only what is kept.
+    """Move a Slice before the operator whose output it cuts, so that the operator computes only what is kept.
 
-    Not run by default, because it changes what other operators compute on.
+    Not run by default, because it changes the inputs of other operators.
 
-    1. Transpose: the axes are those before it.
-    2. Unsqueeze, Squeeze: the axes are counted without the new or dropped ones; a new axis must be kept whole.
+    1. Transpose: the Slice cuts the axes of the Transpose's input.
+    2. Unsqueeze, Squeeze: the axes are counted as in the input; a new axis must be kept whole.
     3. Reshape: each axis that is cut is also an axis of its input, with the same size and the same stride.
     4. Elementwise operators that are exact or round once: each input is cut on the axes that it does not broadcast.
-    5. Expand: as 4, and its shape becomes that of what is kept.
+    5. Expand: as 4, and its shape becomes the shape of what is kept.
 
     All sizes are known, nothing else reads the operator's output, and fewer bytes are written afterwards.
 

@@ -18,14 +18,14 @@ from onnx_ops.passes.outcome import SKIPS
 
 _MAX_OPERAND_BYTES = 2**20
 _NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
-"""The constant that does not change the other operand, by operator."""
+"""For each operator, the constant operand that does not change the other operand."""
 _ARITHMETIC_NAMES = """
     Add Sub Mul Div MatMul Gemm Einsum Conv ConvTranspose Neg Relu LeakyRelu Elu Erf Gelu HardSwish Tanh Sin Sqrt Max
     Min Clip Sum Mean ReduceSum ReduceMean ReduceMax ReduceMin AveragePool GlobalAveragePool LayerNormalization
     RMSNormalization BatchNormalization InstanceNormalization GroupNormalization
 """
 _ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
-"""Operators whose results for 0 and -0 differ in nothing but signs of zeros, except for a Div by this 0."""
+"""Operators whose results for 0 and -0 differ at most in the signs of zeros, except for a Div by such a zero."""
 _COPYING_NAMES = """
     Reshape Transpose Slice Split Squeeze Unsqueeze Neg Relu LeakyRelu Elu Gelu ReduceSum ReduceMean ReduceMax
     ReduceMin
@@ -35,7 +35,9 @@ _COPYING = frozenset(_COPYING_NAMES.split())
 _COPYING_ALONE = frozenset(("Sum", "Mean", "Einsum"))
 """Operators that may copy a signalling NaN if they have one operand."""
 _QUIETING = _ARITHMETIC - _COPYING - {"Max", "Min", "Clip"}
+"""Operators that return no signalling NaN; those in `_COPYING_ALONE` only if they have several operands."""
 _PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
+"""Operators whose outputs show the sign of a zero at most in the signs of zeros."""
 _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
 """Operators that return the same bits for 0 and -0."""
 _BIASED = ("LayerNormalization", "Conv", "ConvTranspose")
@@ -45,10 +47,11 @@ _BIASED = ("LayerNormalization", "Conv", "ConvTranspose")
 class RemoveNeutralOperandsPass(SlicingPass):
     """Remove an addition or subtraction of 0, and a product or quotient by 1, if no output changes by a bit.
 
-    x + 0 is 0 if x is -0. The addition is removed only if the sign of a 0 is lost on all ways to the outputs of the
+    x + 0 is 0 if x is -0. The addition is removed only if the sign of a 0 is lost on all paths to the outputs of the
     model: in a Softmax, or where a bias without -0 is added. x - 0 and x * 1 are x.
 
-    Skipped: what may read a signalling NaN, which arithmetic makes quiet; operands that may broadcast the other one.
+    Skipped: nodes that may read a signalling NaN, which arithmetic makes quiet; constants that may broadcast the other
+    operand.
     """
 
     is_default = False

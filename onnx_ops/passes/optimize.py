@@ -21,11 +21,11 @@ from sliceport.errors import ModelError
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """Inline the functions of a model and optimize it; return the result, and the number of nodes in between.
+    """Inline the functions of a model and optimize it; return the result, and the number of nodes after inlining.
 
     The optimizer sees the values of small integers, but only the shapes of weights and floats: it would round floats in
-    another way than the engine that runs the model, or take small ones for 0. Contested nodes are hidden from it, and
-    nodes that it would change wrongly (`hide_nodes`).
+    another way than the engine that runs the model, or treat small floats as 0. Contested nodes, and nodes that the
+    optimizer would change wrongly, are hidden from it (`hide_nodes`).
 
     Args:
         model: The model, which has been rewritten; it is not changed.
@@ -48,11 +48,11 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     withheld = hide_nodes(probe, name)
     load_externals(list(external_tensors(probe)))  # the optimizer's result does not name their files
     optimized = run_optimizer(name, probe)
-    # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
+    # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
     LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph)
-    # Constants become nodes again, because onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
+    # Constants become nodes again, because onnxruntime 1.23 infers no shapes from initializers of more than 127 bytes.
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
@@ -66,7 +66,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
 
 def count_nodes(model: ir.Model) -> int:
-    """Count the nodes of graphs, subgraphs and functions, but for Constants and the body of `ov_ext::StridedSlice`."""
+    """Count the nodes of graphs, subgraphs and functions, except Constants and the body of `ov_ext::StridedSlice`."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
 
 
@@ -87,11 +87,11 @@ def _remove_copied_outputs(graph: ir.Graph) -> None:
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     """Turn the initializers of the main graph into inputs, except small integers and booleans inside the model.
 
-    Optimizers need those as shapes, axes and indices. With floats they would compute, and round differently than
-    engines; large and external tensors would be read and copied.
+    Optimizers need small integers and booleans as shapes, axes and indices. They would compute with floats, and round
+    them differently from engines. Large and external tensors would be read and copied.
 
     Returns:
-        Their tensors by name.
+        The tensors of the new inputs, by name.
     """
     detached: dict[str, ir.TensorProtocol] = {}
     for value in list(model.graph.initializers.values()):
@@ -122,7 +122,7 @@ def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
 
 
 def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Turn the inputs that `_detach` made into initializers again, and remove those that nothing reads."""
+    """Turn the inputs that `_detach` made into initializers again, and remove the unread ones."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:
@@ -149,7 +149,7 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
         value = values.get(original_input.name) or ir.Value(name=original_input.name)
         value.shape, value.type = original_input.shape, original_input.type
         graph.inputs.append(value)
-        if original_input.const_value is not None:  # as before version 4 of the format
+        if original_input.const_value is not None:  # below IR version 4, constants are inputs, too
             value.const_value = original_input.const_value
             graph.register_initializer(value)
     outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
@@ -195,7 +195,7 @@ def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Functio
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore the declared types and shapes of values, and remove those that an optimizer inferred inside graphs."""
+    """Restore declared types and shapes of values, and remove types and shapes that an optimizer inferred."""
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

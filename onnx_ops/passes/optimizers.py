@@ -20,9 +20,9 @@ from sliceport.wording import shorten
 
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
-"""Optimizers by their packages. The first is installed with sliceport; `run_optimizer` takes all but the last."""
+"""Optimizers by their packages. The first is installed with sliceport; `run_optimizer` runs all except the last."""
 MIN_OPSET_OF_ONNXSLIM = 7
-"""The first operator set that OnnxSlim takes: it copied this limit from onnxruntime's symbolic shape inference."""
+"""The first operator set that OnnxSlim accepts: it copied this limit from onnxruntime's symbolic shape inference."""
 _INTEGERS_OPSET = 12
 """The first operator set whose Constant has the attributes value_int and value_ints."""
 _NO_OPSET = 2**31
@@ -32,14 +32,14 @@ _RULE_OPSETS = {
     **dict.fromkeys(("FuseMinMaxToClip", "FuseMaxMinToClip", "FuseSuccessiveClip"), 11),
     **dict.fromkeys(("FuseSuccessiveClipRelu", "FuseSuccessiveReluClip"), 11),
 }
-"""By rule of onnxscript's optimizer, the first operator set in which it is applied."""
+"""For some rules of onnxscript's optimizer, the first operator set in which the rule is applied."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
-    """Check that all names are those of installed optimizers.
+    """Check that each name is the name of an installed optimizer.
 
     Raises:
-        UsageError: A name is not that of an optimizer.
+        UsageError: A name is not the name of an optimizer.
         MissingExtra: An optimizer is not installed.
     """
     for name in names:
@@ -116,7 +116,7 @@ def _find_error(proto: onnx.ModelProto) -> str | None:
 def by_onnxscript(model: bytes) -> bytes:
     """Optimize a serialized model by onnxscript's optimizer.
 
-    The rule `SlicesSplit` is left out: it takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into
+    The rule `SlicesSplit` is left out: it replaces Slices into x[..., : n // 2] and x[..., n // 2 :] by a Split into
     equal parts, whose first part is the larger one if n is odd. Other rules are left out below the operator set whose
     operators they write.
     """
@@ -153,13 +153,13 @@ def _write_integers_as_tensors(model: ir.Model) -> None:
 def by_onnxslim(model: bytes) -> bytes:
     """Optimize a serialized model by OnnxSlim.
 
-    OnnxSlim's automatic merge is switched off: if two open sizes are broadcast, it takes them for equal, although one
-    may be 1.
+    OnnxSlim's automatic merge is switched off: if two open sizes are broadcast, it assumes that they are equal,
+    although one may be 1.
 
     Raises:
         ValueError: The operator set of the model is too old.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads it when it is imported, in the worker process alone
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads it when it is imported; only this worker imports it
     import onnxslim
 
     logging.disable(logging.WARNING)
@@ -167,7 +167,7 @@ def by_onnxslim(model: bytes) -> bytes:
     imports = {entry.domain: entry.version for entry in proto.opset_import}
     opset = standard_opset(imports, default=MIN_OPSET_OF_ONNXSLIM)
     if opset < MIN_OPSET_OF_ONNXSLIM:
-        raise ValueError(f"it takes operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
+        raise ValueError(f"it accepts operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # OnnxSlim relies on the rank, which may be wrong

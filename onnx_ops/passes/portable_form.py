@@ -1,4 +1,4 @@
-"""Replacement of Slices, Splits and Concats by the form of them that every engine takes."""
+"""Rewriting of Slices, Splits and Concats in the portable form, which every engine accepts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PortablePass(NodePass):
     """A pass that writes nodes in the portable form.
 
     Attributes:
-        without: Names in `FORMS` that the engine does not take either.
+        without: Names in `FORMS` of what the target does not accept either.
         read_as: Whose reading of a contested node is kept: `standard`, `onnxruntime`, or None to leave such a node.
     """
 
@@ -81,9 +81,9 @@ class PortableSlicePass(PortablePass):
     """Write a Slice so that an engine has nothing left to infer, to sort or to clamp.
 
     1. Axes and steps are listed as int64, the axes in order and counted from the front.
-    2. On an axis of known size the start is the first index, and the end is beside the last one: a backward end before
-       index 0 is `-size - 1`. One index has step 1.
-    3. A whole axis is not listed; without any axis left, the Slice is removed.
+    2. On an axis of known size the start is the first index, and the end is next to the last one: a backward end before
+       index 0 is `-size - 1`. A single index has step 1.
+    3. A whole axis is not listed; if no axis is left, the Slice is removed.
     4. Nothing is selected: an empty axis has bounds `0:0`, and every other one `0:n`.
     5. `without` has `steps` or `negative-steps`: a Reshape divides the axis into rows of as many elements as a step
        has, and a Slice takes one column; a backward Slice, or one whose last row is too short, becomes a Gather.
@@ -161,8 +161,8 @@ class PortableSlicePass(PortablePass):
     def _find_span(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
         """Return the span of an axis to divide into rows, one for each element of a forward slice.
 
-        None if a Gather has to select the elements: the slice walks backwards, the axis is too short for whole rows, or
-        the sizes are too open for a Reshape.
+        The result is None if a Gather has to select the elements: the slice walks backwards, the axis is too short for
+        whole rows, or more than one size is open, which a Reshape cannot infer.
         """
         size = sizes[axis]
         assert size is not None
@@ -215,7 +215,7 @@ class _Chain:
         assert size is not None
         row_count = size // step
         final_sizes = self._with_size(axis, row_count)
-        # Three axes: the rows with all axes in front of them, the elements of a row, and all axes behind.
+        # Three axes: the rows with all axes before them, the elements of a row, and all axes after them.
         self._reshape((_product((*self.sizes[:axis], row_count)), step, _product(self.sizes[axis + 1 :])))
         self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
         self._reshape(final_sizes)
@@ -238,7 +238,7 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return bounds that all engines read alike for a backward slice to a contested end; any other slice as it is.
+    """Return bounds about which engines agree for a backward slice to a contested end; any other slice as it is.
 
     Args:
         entry: The bounds of any axis.
@@ -297,7 +297,7 @@ class PortableSplitPass(PortablePass):
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         sizes = self.sizes(data)
-        # onnxruntime fails on contested Splits, so that the standard's reading of them counts.
+        # Contested Splits are read by the standard, too, because onnxruntime fails on them.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         if len(used) == len(spec.sizes) > 1 and 0 not in spec.sizes and "split" not in self.without:

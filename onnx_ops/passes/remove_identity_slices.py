@@ -18,7 +18,7 @@ class RemoveIdentitySlicesPass(NodePass):
     1. The size of each axis is known, and all of it is kept, forward.
     2. The size is not known, the start is 0, the end INT64_MAX and the step 1.
     3. A Split has one part, and the size of its axis is known.
-    4. Nothing reads the outputs, of a Gather either.
+    4. Nothing reads the outputs of a Slice, Split or Gather.
     5. A Slice cuts some axes and keeps others whole, as in 1 or 2: it names only those that it cuts.
 
     Given: y = Neg(Slice(x[4], [0], [9], [0]))

@@ -17,7 +17,8 @@ class GatherToSlicePass(NodePass):
 
     1. The indices are a list, and an arithmetic progression.
 
-    The size of the axis is known and all indices are in range: for others a Gather fails and a Slice selects fewer.
+    The size of the axis is known and all indices are in range: for an index out of range, a Gather fails and a Slice
+    selects fewer elements.
 
     Given: y = Gather(x[8], [1, 3, 5], axis=0)
     Result: y = Slice(x, [1], [6], [0], [2])

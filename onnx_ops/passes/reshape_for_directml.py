@@ -1,4 +1,4 @@
-"""A Reshape that onnxruntime's DirectML provider refuses for its allowzero gets a form that the provider takes."""
+"""A Reshape that onnxruntime's DirectML provider refuses because of its allowzero gets a form that it accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Entry = ir.Value | int
 class ReshapeForDirectMLPass(NodePass):
     """Rewrite a Reshape with allowzero=1 and a -1 in its shape: onnxruntime-directml 1.24.4 refuses the two together.
 
-    The specification forbids a 0 beside a -1 when allowzero is 1. onnxruntime's CPU provider accepts it, and computes
+    The specification forbids a 0 next to a -1 when allowzero is 1. onnxruntime's CPU provider accepts it, and computes
     the -1 from the sizes that are not 0. Models with an open batch rely on that when the batch is empty.
 
     1. No entry can be 0: allowzero has no effect and is removed.
@@ -98,7 +98,7 @@ class ReshapeForDirectMLPass(NodePass):
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
     """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node returns the size.
 
-    The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
+    The size is the number of elements divided by the product of the other sizes. If one of them is 0, sizes of 0 are
     left out on both sides.
     """
     nodes = [build_constant([1])]
@@ -109,7 +109,7 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
-    # 1 if a size is 0, else 0, so that Max with it leaves out sizes of 0 or keeps all sizes as they are.
+    # If a size is 0, this is 1, and Max replaces each size of 0 by 1. Otherwise it is 0, and Max keeps all sizes.
     is_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), is_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))

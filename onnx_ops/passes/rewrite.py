@@ -47,7 +47,7 @@ PASSES: dict[str, type[SlicingPass]] = {
     "scalar": ScalarGatherToSlicePass,
     "up": MoveSlicesUpPass,
 }
-"""By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
+"""The passes, by the names that `sliceport rewrite --passes` accepts, in the order in which they run."""
 _UNEQUAL_BRANCHES_OPSET = 11
 """The first operator set that allows the branches of an If to have outputs of different sizes."""
 BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
@@ -76,7 +76,7 @@ class Rewriting:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all nodes are valid; valid slicing that is left as it is was not wrong."""
+        """Whether all nodes are valid. Valid slicing that stays as it is does not count as incomplete."""
         return not self.invalid
 
     def to_json(self) -> dict[str, Any]:
@@ -127,10 +127,10 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
 
 def check_passes(names: Sequence[str]) -> None:
-    """Check that all names are those of passes.
+    """Check that each name is the name of a pass.
 
     Raises:
-        UsageError: A name is not that of a pass.
+        UsageError: A name is not the name of a pass.
     """
     for name in names:
         if name not in PASSES:
@@ -215,7 +215,7 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
         self.report: Rewriting | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run it; `modified` is true exactly when something changed."""
+        """Run the passes; `modified` is true exactly when something changed."""
         self.report = rewrite(model, self.names)
         return ir.passes.PassResult(model, modified=any(self.report.changes.values()))
 

@@ -1,4 +1,4 @@
-"""Two of the passes as rewrite rules of onnxscript, for pipelines that consist of those."""
+"""Two of the passes as rewrite rules of onnxscript, for pipelines that consist of such rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """Return what `ComposeSlicesPass` and `RemoveIdentitySlicesPass` do with Slices of opset 10 on, as rules.
+    """Return rules that do what `ComposeSlicesPass` and `RemoveIdentitySlicesPass` do with Slices from opset 10 on.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.

@@ -26,7 +26,7 @@ NEW = -1
 
 @dataclass
 class SliceChain:
-    """A chain as one Slice, the axes that are dropped after it, and those that are new.
+    """A chain of nodes, described as one Slice, the axes that are dropped after it, and the axes that are added.
 
     Attributes:
         sizes: The sizes of the chain's input, None for each unknown one.
@@ -71,7 +71,7 @@ class SliceChain:
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
-        """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze then adds to the output.
+        """Return the axes that a Squeeze drops from the input, and the axes that an Unsqueeze then adds to the output.
 
         A dropped axis of exactly one element replaces a new axis at the same position: neither node needs to list it.
         """
@@ -97,7 +97,7 @@ class SliceChain:
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index that one Gather would take in place of the chain's Slice and Squeeze of the `dropped` axes.
 
-        None if they do more, or the size of the axis is not known.
+        The result is None if the chain does more, or the size of the axis is not known.
         """
         if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
@@ -122,11 +122,11 @@ class ShortenChainsPass(NodePass):
 
     1. The slices of a chain become one, across axes that are new or dropped between them.
     2. An axis of one element that is dropped, and a new one in its place, become the axis as it was.
-    3. A single axis that is cut to one element and dropped becomes a Gather of that index; not where
+    3. A single axis that is cut to one element and dropped becomes a Gather of that index, unless
        `SiblingsToSplitPass` replaces the slices by a Split, or `gathers` is False.
 
-    It is done if fewer slicing nodes remain, or as many of them and fewer nodes. Only the next node of the chain reads
-    a value of it; bounds, indices and axes are constant.
+    A chain is replaced if fewer slicing nodes remain, or equally many slicing nodes and fewer nodes in total. Each
+    value inside the chain is read only by the next node of the chain. Bounds, indices and axes are constant.
 
     Given: y = Slice(Unsqueeze(Squeeze(Slice(x[4, 6], [1], [2], [0]), [0]), [0]), [2], [5], [1])
     Result: y = Slice(x, [1, 2], [2, 5], [0, 1])
@@ -163,7 +163,7 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return the first links that compose as a chain, and their number. If it ends early, say why in `reasons`."""
+        """Return the first links that compose as a chain, and their number. If it ends early, add why to `reasons`."""
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
             reasons.append("the rank of the chain's input is not known")
@@ -192,7 +192,7 @@ class ShortenChainsPass(NodePass):
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         cuts = sum(operator in ("Slice", "Gather") for operator in operators)
         if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
-            for new_node in new_nodes:  # it is not inserted, and would count as a reader of its inputs
+            for new_node in new_nodes:  # not inserted, but would count as readers of their inputs
                 detach_inputs(new_node)
             return None
         self.replace_node(last, new_nodes)
@@ -208,7 +208,7 @@ def build_chain(
         owner: The pass, which records the shapes of new values.
         chain: The chain.
         data: Its input.
-        last: The node whose output the last of the new nodes takes over.
+        last: The node whose output the last of the new nodes will write.
         opset: Version of its operator set.
         gathers: Whether a Gather may cut and drop an axis.
     """

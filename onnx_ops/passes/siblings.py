@@ -23,10 +23,10 @@ from sliceport.slicing.tiling import find_tilings, select_disjoint
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
-"""The fewest Gathers of one index that are worth a Split by themselves: each leaves a Squeeze, which takes as long."""
+"""The fewest Gathers of one index alone that are worth a Split: each leaves a Squeeze, which takes as long."""
 IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
-"""Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
+"""The first operator set in which Splits are written, because onnxruntime does not implement Split-1."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Part:
     Attributes:
         node: The node.
         output: Its output.
-        run: Their indices.
+        run: The indices of the elements.
         is_dropped: Whether the axis is dropped, by a Gather of a scalar index.
     """
 
@@ -47,7 +47,7 @@ class Part:
 
 
 Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
-"""By graph, value and axis, the parts that nodes cut of that axis and of nothing else."""
+"""For each graph, value and axis: the parts of nodes that cut this axis of the value, and no other axis."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Siblings:
 
     @cached_property
     def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
-        """By group, the parts of each Split that `SiblingsToSplitPass` builds."""
+        """For each group, the parts of each Split that `SiblingsToSplitPass` builds."""
         return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
-        """The nodes that these Splits replace."""
+        """The nodes that the Splits of `choices` replace."""
         return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
@@ -88,7 +88,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Search slicing nodes, given with the versions of their operator sets, for those that cut the same values."""
+    """Find the nodes that cut the same values among slicing nodes, given with the versions of their operator sets."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
@@ -107,14 +107,17 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
 
 
 def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
-    """Return the parts of one or more Splits, each in order; nothing if none saves an operator, or parts are gated."""
+    """Return the parts of one or more Splits, each in order.
+
+    The result is empty if no Split saves an operator, or if one part would gate another.
+    """
     size = value_info.sizes[data][axis]
     assert size is not None
     # One search finds all Splits without gaps. A search for each would take quadratic time if many parts overlap.
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     whole = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
-    # The nodes that a Split saves: without gaps, and with gaps beyond those that it saves without.
+    # `saved` counts the nodes that a Split without gaps saves, and `gap_saved` those that gaps save in addition.
     saved, gap_saved = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
@@ -130,7 +133,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
     """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads.
 
-    False if the bytes of the elements are not known, and for strings.
+    The result is False if the bytes of the elements are not known, and for strings.
     """
     other_sizes = static_sizes(size for other, size in enumerate(value_info.sizes[data]) if other != axis)
     dtype = value_info.dtype(data)
@@ -174,7 +177,7 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 def _choose_whole_nodes(
     parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
 ) -> list[list[Part]]:
-    """Choose sets of parts by `choose`, which takes and returns indices. Each set has all parts of a node or none."""
+    """Choose sets of parts by `choose`, which maps indices to indices. Each set has all parts of a node or none."""
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}
         chosen = [[parts[index] for index in indices] for indices in choose(runs)]
@@ -183,7 +186,7 @@ def _choose_whole_nodes(
         is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
         if not chosen or is_whole[0]:
             return [part_set for part_set, whole in zip(chosen, is_whole, strict=True) if whole]
-        # The first set has a part of a node without the others: choose again without such nodes.
+        # The first set has some, but not all parts of a node: choose again without such nodes.
         parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
 
 

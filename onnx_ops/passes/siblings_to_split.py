@@ -21,13 +21,13 @@ class SiblingsToSplitPass(SlicingPass):
     """Replace Slices, Splits and Gathers that cut one value along one axis by one Split.
 
     1. They tile the axis. A Slice has step 1 and cuts no other axis; of a Split, all parts that are read count; the
-       indices of a Gather are constant neighbours. A Gather of one index becomes a part with a Squeeze; if there is
-       nothing else, at least three of them.
+       indices of a Gather are constant neighbours. A Gather of one index becomes a part with a Squeeze; at least three
+       such Gathers are needed if there is nothing else.
     2. They leave gaps: parts that nothing reads fill these, if they are at most 4 KiB for each operator that is saved.
 
     The size of the axis is known, and fewer operators remain. Parts that overlap go to different Splits, or stay.
-    Not done where one part is multiplied by the Sigmoid of another, which onnxruntime's DirectML provider computes
-    wrongly.
+    Nodes stay if one part is multiplied by the Sigmoid of another, because onnxruntime's DirectML provider computes
+    such a Split wrongly.
 
     Given: a = Slice(x[8], [0], [3], [0]); b = Slice(x, [3], [8], [0])
     Result: a, b = Split(x, [3, 5], axis=0)
@@ -57,7 +57,7 @@ class SiblingsToSplitPass(SlicingPass):
             self.skip(node, reason)
 
     def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
-        """Replace the nodes of parts by one Split, where the first of them is."""
+        """Replace the nodes of parts by one Split, at the position of the first node."""
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None

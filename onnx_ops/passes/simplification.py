@@ -26,7 +26,7 @@ class Simplification(Rewriting):
     """Report of a simplification.
 
     Attributes:
-        all_before: The number of all nodes before, but for Constants; those of functions count once.
+        all_before: The number of all nodes before, except Constants. Nodes of functions count once.
         all_after: The number of all nodes after.
         optimizers: The optimizers that took part.
         left_out: The optimizers that failed on the model, each with the reason.
@@ -57,9 +57,9 @@ def simplify(
 
     The result of an optimizer is kept if it and the passes after it leave fewer nodes, and no more slicing nodes, so
     that an optimizer undoes nothing that the passes did. If the model has functions, slicing nodes are not compared,
-    because optimizers inline these. onnxscript and OnnxSlim see no floats, so that values stay the same bit for bit.
-    Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU provider
-    if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
+    because optimizers inline functions. onnxscript and OnnxSlim see no floats, so that values stay the same bit for
+    bit. Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU
+    provider if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
@@ -99,8 +99,8 @@ def simplify(
 def _optimize_in_turn(
     model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
 ) -> tuple[ir.Model, Rewriting, dict[str, str]]:
-    """Run optimizers and passes while the model gets smaller; return it, the report, and the reason of each failure."""
-    # One pass for all turns, because its limits of bytes are for all of them together.
+    """Run optimizers and passes while the model gets smaller; return model, report, and the reason of each failure."""
+    # One pass for all turns, because its limits of bytes apply to all turns together.
     tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in cycle(optimizers):
@@ -129,7 +129,7 @@ def _optimize_in_turn(
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold the nodes that every engine computes alike from constants, and remove neutral operands."""
+    """Fold the nodes for which every engine computes the same from constants, and remove neutral operands."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)

@@ -20,7 +20,7 @@ from sliceport.slicing.tiling import find_part
 
 
 class SliceOfConcatPass(NodePass):
-    """Let a Slice or Split of a Concat read the operands instead, where these hold all that is selected.
+    """Let a Slice or Split of a Concat read the operands instead, if these contain all that is selected.
 
     1. On the axis of the Concat, a Slice selects elements of one operand alone: it cuts that operand.
     2. Every part of a Split that is read is exactly one operand: the operand replaces it.
@@ -54,7 +54,7 @@ class SliceOfConcatPass(NodePass):
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
         if not drop_whole_axes(entries, shape):
-            return  # RemoveIdentitySlicesPass takes it
+            return  # RemoveIdentitySlicesPass removes it
         selected = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
         index_and_start = find_part(ends, selected)
         if index_and_start is None:

@@ -17,7 +17,7 @@ from sliceport.slicing import AxisSlice, SplitSpec
 
 
 class SliceForDirectMLPass(NodePass):
-    """Give a Slice that onnxruntime-directml 1.24.4 refuses bounds that it accepts and that select the same.
+    """Rewrite a Slice that onnxruntime-directml 1.24.4 refuses, with bounds that it accepts and that select the same.
 
     1. There are steps and no axes: the axes are written out.
     2. A step is negative and its start is below the axis (at or below -2^31, or the size of the axis is known): the
@@ -25,9 +25,9 @@ class SliceForDirectMLPass(NodePass):
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
     4. Nothing is selected of data with elements and a known shape: the Slice becomes a constant.
 
-    Reported and not fixed: a tensor of more than 8 axes, as a Reshape to fewer is refused too; and a Slice that
-    onnxruntime's CPU provider and the specification read differently, as any replacement would change its result on
-    one of them.
+    Reported and not fixed: a tensor of more than 8 axes, because a Reshape to fewer axes is refused, too; and a Slice
+    that onnxruntime's CPU provider and the specification read differently, because any replacement would change its
+    result in one of these readings.
 
     Given: y = Slice(x[4], starts=[-100], ends=[-200], axes=[0], steps=[-1])
     Result: y = Slice(x, starts=[0], ends=[-200], axes=[0], steps=[-1])

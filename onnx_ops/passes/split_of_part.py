@@ -36,7 +36,7 @@ class SplitOfPartPass(SlicingPass):
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
         """Rewrite the model; see the class."""
         for outer, opset in self.analysis.nodes_of("Slice", "Split"):
-            if outer.graph is not None and is_operator(outer, "Slice", "Split"):  # else merged already, or malformed
+            if outer.graph is not None and is_operator(outer, "Slice", "Split"):  # or it is merged already or malformed
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
@@ -106,7 +106,7 @@ class SplitOfPartPass(SlicingPass):
             self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
-        """Return the axis that the outer node cuts, and its pieces in order, also those that a Slice drops.
+        """Return the axis that the outer node cuts, and its pieces in order, including those that a Slice drops.
 
         There are no pieces if a Slice does not keep one run of one axis.
 

@@ -1,4 +1,4 @@
-"""Inferred sizes and types of values. The keys are values, because branches may use a name again."""
+"""Inferred sizes and types of values. The keys are values, because several branches may use the same name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ValueInfo:
     """Sizes and types of values, as far as they are known.
 
     Attributes:
-        sizes: The size of each axis, None where it is open; of values whose rank is known.
+        sizes: For each value of known rank, the size of each axis, None for an open one.
         types: The types.
         constants: The facts about each value whose inferred elements are the same for all inputs of the model.
         invalid: The rule that each invalid slicing node breaks.
@@ -142,7 +142,7 @@ def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
 def _pair_values(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]]
 ) -> dict[ir.Value, list[ir.Value | None]]:
-    """Return the copies of the values of a model, None for one that a call leaves out."""
+    """Return the copies of each value of a model, None for an input that a call leaves out."""
     values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
         values[value].append(copy)

@@ -38,7 +38,7 @@ def version() -> str:
 def side(level: str = "none") -> Side:
     """Return the engine with a level of graph optimisation.
 
-    By default no graph is optimised, because onnxruntime's EliminateSlice drops steps.
+    By default, optimisation is off, because onnxruntime's EliminateSlice drops steps.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
@@ -62,6 +62,6 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]
     try:
         data = bytes(proto.SerializeToString())
-    except Exception as error:  # protobuf's own
+    except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
         raise ModelError(f"the model cannot be handed to onnxruntime ({shorten(str(error))}).") from None
     return WholeModel("onnx", data, tuple(inputs), tuple(outputs), data_folder=data_folder)

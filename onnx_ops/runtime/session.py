@@ -34,12 +34,12 @@ _ELEMENT_BYTES = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 
 """Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
 _POSITION = re.compile(r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ")
-_fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are far from 0 and from each other
+_fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats made of these bytes are far from 0 and from each other
 
 
 @dataclass(frozen=True)
 class Captured(TensorBytes):
-    """The bytes of a tensor that a model reads or computes. A string is its length in 64 bits, then its own bytes.
+    """The bytes of a tensor that a model reads or computes. Each string is its length in 64 bits, then its bytes.
 
     Attributes:
         element: The number of its element type in TensorProto.
@@ -96,11 +96,11 @@ def run(
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4
-    if level == "none":  # a constant matrix would be packed, and its products summed in another order
+    if level == "none":  # prepacking a constant matrix changes the order in which its products are summed
         options.add_session_config_entry("session.disable_prepacking", "1")
     if model.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
-    # Kernels may leave values unwritten if a tensor is empty; another fill each time makes such values differ.
+    # If a tensor is empty, kernels may leave outputs unwritten. A new fill for each run makes such values differ.
     if any(array.size == 0 for array in inputs.values()):
         _fill_new_memory(next(_fill_bytes))
     try:
@@ -124,17 +124,18 @@ def _fill_new_memory(fill: int) -> None:
     This is M_PERTURB, option -6 of glibc's mallopt. With other C libraries nothing happens.
     """
     if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
+        # glibc fills new memory with the complement of the value, and does nothing if the value is 0.
         ctypes.CDLL(None).mallopt(-6, fill and fill ^ 0xFF)
 
 
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run a session: on OrtValues, because NumPy lacks some of ONNX's types, unless an input has strings."""
+    """Run a session. The inputs are OrtValues, because NumPy lacks some of ONNX's types, unless one has strings."""
     captured = {name: Captured.of(array) for name, array in inputs.items()}
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
-    if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` takes no strings
+    if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no strings
         for name in names:
             outputs |= _run_for_output(session, name, feeds)
         return outputs
@@ -148,14 +149,17 @@ def _make_feed(ort: Any, value: Captured) -> Any:
         return value.array()
     count = int(np.prod(value.shape, dtype=np.int64))
     width = _ELEMENT_BYTES.get(value.element, 1)
-    data = np.zeros(count * width, np.uint8)  # onnxruntime reads this size even if elements are packed
+    data = np.zeros(count * width, np.uint8)  # onnxruntime reads this many bytes even if elements are packed
     data[: value.data.size] = value.data
     array = data.view(f"V{width}").reshape(value.shape)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)  # it keeps the array alive
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)  # the OrtValue keeps the array alive
 
 
 def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[str, Value]:
-    """Compute one output by `session.run`, which also takes strings and returns sequences; none if it has no bytes."""
+    """Compute one output by `session.run`, which also accepts strings and returns sequences.
+
+    The result is empty if onnxruntime cannot convert the output to Python.
+    """
     try:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:
@@ -184,7 +188,7 @@ def _from_ort(value: Any) -> npt.NDArray[Any]:
 
 def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     parts = []
-    # Strings of ONNX may be bytes that are not UTF-8; surrogates keep them apart and bring them back.
+    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
     for text in array.reshape(-1).tolist():
         data = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
         parts += [_LENGTH.pack(len(data)), data]

@@ -1,4 +1,4 @@
-"""A model without the names and descriptions of its author, and if asked without the weights."""
+"""Removal of the author's names and descriptions from a model and, on request, of the weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _DESCRIBING = frozenset(
 
 
 def anonymise(proto: onnx.ModelProto, seed: int, *, has_random_weights: bool) -> onnx.ModelProto:
-    """Return a copy of a model with other names, without descriptions, and if asked with random weights.
+    """Return a copy of a model with other names and without descriptions; the weights may be replaced by random ones.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with its mean and standard deviation, and clipped to its least and greatest element.
+    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -53,7 +53,7 @@ def _randomise(tensor: onnx.TensorProto, random: np.random.Generator) -> None:
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Replace the names in a protobuf message, and remove descriptions; `names` has those replaced before."""
+    """Replace the names in a protobuf message, and remove descriptions. `names` maps each old name to the new one."""
     kind = message.DESCRIPTOR.name
 
     def name(old: str) -> str:

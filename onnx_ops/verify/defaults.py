@@ -33,9 +33,9 @@ def run_with_other_values(
 ) -> tuple[InputRun | None, tuple[str, ...]]:
     """Run a model with the defaults of as many inputs as possible replaced by other values.
 
-    Indices and sizes may accept few values only. If the model does not run with all defaults replaced, the
+    A model may run with few values only for an index or a size. If it does not run with all defaults replaced, the
     defaults that are not integers are replaced first, then up to `_MAX_ONE_BY_ONE` integers one by one. All inputs keep
-    their defaults if the runs take too long or too much memory, as in a Loop that another condition makes endless.
+    their defaults if the runs take too long or too much memory: another condition may make a Loop endless.
 
     Args:
         runnable: The model.

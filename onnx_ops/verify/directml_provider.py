@@ -61,7 +61,7 @@ class OnnxruntimeDML:
         return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model in the host program. The CPU runs nodes that the provider does not take; see `ModelEngine`.
+        """Run a model in the host program. The CPU runs nodes that the provider does not support; see `ModelEngine`.
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
@@ -97,7 +97,7 @@ def open_provider(adapter: str | None = None) -> Device:
     """Open the device that whole models run on, which retries failed calls.
 
     Args:
-        adapter: The number of the adapter on Windows; None for that of the environment.
+        adapter: The number of the adapter on Windows; None for the adapter that the environment names.
 
     Raises:
         DeviceError: DirectML is not installed, or cannot run on this machine.

@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
-"""Limit for random integers, which those that index a shorter axis of known size do not reach."""
+"""Limit for random integers. Integers that index a shorter axis of known size are below that size."""
 
 
 def make_inputs(
@@ -38,7 +38,7 @@ def make_inputs(
         model: The model, its functions inlined.
         shapes: Sizes by input name, for inputs with open sizes; other values may have sizes, too, as for `lower`.
         given: Arrays that are used as they are.
-        seed: For the random ones.
+        seed: The seed of the random arrays.
         attempt: See `ModelToRun.make_inputs`.
 
     Raises:

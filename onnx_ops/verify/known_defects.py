@@ -21,7 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that hardening finds in a node by itself.
+    """Return the defects of an engine that hardening finds in a node that runs alone.
 
     Args:
         node: The node.
@@ -37,7 +37,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """Return findings on the DirectML provider with the known defects that explain them.
 
     A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
-    computed together. A refusal may hide defects of other nodes, so each of these becomes a finding of its own.
+    computed together. A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
 
     Args:
         findings: The findings.
@@ -59,9 +59,9 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
-    """Return a finding with the known defects of its node, and of those that the node reads if values differ.
+    """Return a finding with the known defects of its node and, if values differ, of the nodes that this node reads.
 
-    `sources` has the names of the nodes that each node reads, `changes` what hardening changes in each node.
+    `sources` lists the names of the nodes that each node reads, `changes` has the change of each node by hardening.
     """
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
@@ -81,7 +81,7 @@ def _directml_defects(change: Change) -> list[Defect]:
 
 
 def _describe_defect(defect: Defect, changes: Sequence[Change]) -> Finding:
-    """Return a finding about a defect, which names the first of the nodes that have it and counts the others."""
+    """Return a finding about a defect. It names the first node with the defect and counts the other ones."""
     first, other_count = changes[0], len(changes) - 1
     verb = f" and {count_of(other_count, 'other node')} have" if other_count else " has"
     message = f"{first.op} {first.node!r}{verb} a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})."

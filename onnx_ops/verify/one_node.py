@@ -1,4 +1,4 @@
-"""A resolved node as a model of its own, with the parameters of its spec."""
+"""A model of one resolved node, with the parameters of its spec."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def output_names(node: Resolved) -> list[str]:
 def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
     """Build a model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
 
-    The model of an ov_ext::StridedSlice carries the operator's function.
+    The model of an ov_ext::StridedSlice contains the operator's function.
     """
     node_proto, lists = _make_node(node, list(outputs))
     element = ir.DataType[node.element].value

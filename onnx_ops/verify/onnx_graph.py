@@ -39,7 +39,10 @@ _MOVES = frozenset(
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
-"""File of a probe's weights. It has no small ones: onnxruntime reads parameters of nodes before it opens data."""
+"""The file of the weights of cut models, the bytes from which a weight is stored there, and the alignment there.
+
+Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files.
+"""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx.numpy_helper import to_array
@@ -57,7 +60,7 @@ class OnnxGraph:
 
     Args:
         proto: The model, functions inlined, every node named.
-        model: The same in onnx-ir; None if `make_inputs` is not called.
+        model: The same model in onnx-ir; None if `make_inputs` is not called.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
@@ -178,7 +181,7 @@ class OnnxGraph:
         file = place.with_suffix(".pb")
         try:
             return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
-        except Exception as error:  # protobuf has errors of its own
+        except Exception as error:  # protobuf raises errors of its own classes
             raise UsageError(f"'{file}' cannot be read as the value {name!r} ({shorten(str(error))}).") from None
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
@@ -261,7 +264,7 @@ class OnnxGraph:
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
-        # `check` knows a converter and an optimizer as engines of their own; the engine runs them before the model.
+        # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
         defects = [
             finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}
@@ -308,14 +311,14 @@ class OnnxGraph:
         return names
 
     def anonymised(self, mode: str, seed: int, /) -> OnnxGraph:
-        """Return the same graph with other names, and if asked with random weights; see `Graph`."""
+        """Return the same graph with other names, and with random weights if `mode` is "weights"; see `Graph`."""
         from onnx_ops.verify.anonymise import anonymise
 
         return OnnxGraph(anonymise(self._proto, seed, has_random_weights=mode == "weights"))
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
-    """Return an array as a TensorProto; ml_dtypes' types and strings included."""
+    """Return an array as a TensorProto. Its elements may be strings or of a type of ml_dtypes."""
     captured = Captured.of(array)
     if captured.element == STRING:
         texts = [str(text).encode("utf-8", "surrogateescape") for text in array.flat]

@@ -1,4 +1,4 @@
-"""Comparing: onnxruntime computes the slicing nodes inside the whole model, engines run what they were lowered to."""
+"""Comparison of slicing nodes: onnxruntime computes them inside the whole model, engines run the lowered nodes."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def compare(
 
     onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
     whose inputs have defaults runs twice, with these and with other values. A node inside an If, Loop or Scan body runs
-    alone, on random data. A difference that a known defect of an engine explains says so.
+    alone, on random data. If known defects of an engine explain a difference, the comparison names them.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
-        executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
-            `sliceport.engines`; by default those of the format and the validators that are installed.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
+        executors: The names of the engines that take part, from `sliceport.engines`; `onnxruntime-cpu` always does. By
+            default, these are the engines of the format and the validators that are installed.
         feature_level: The DirectML feature level to lower for.
-        seed: For the random inputs.
+        seed: The seed of the random inputs.
 
     Raises:
         UsageError: An executor is not known or an input does not fit.
@@ -111,7 +111,7 @@ class _ModelRun:
     """A run of the whole model, with the values that the slicing nodes of its main graph read and write.
 
     Attributes:
-        values: By name.
+        values: The values, by name.
         label: A sentence about its inputs, or an empty string.
         results: Results of DirectML operators that ran before, by executor and number; see `compare_node`.
     """
@@ -160,7 +160,7 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Run the whole model with the defaults of its inputs, then with others; also return notes on defaults kept."""
+    """Run a model with the defaults of its inputs, then with other values. Return also notes on kept defaults."""
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
@@ -197,7 +197,7 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """Run a node by itself, as it is written, on random data, and return its input and outputs."""
+    """Run a node alone, as it is written, on random data, and return its input and outputs."""
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)
@@ -207,7 +207,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
         raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
-    # The model of one node has names of its own.
+    # The outputs of the model of one node are not named like the outputs of the node.
     outputs = {cut.output: captured[name] for cut, name in zip(node.cuts, names, strict=True)}
     return {node.input: Captured.of(array)} | outputs
 

@@ -39,14 +39,14 @@ def run_model(
     against: bool = False,
     seed: int = 0,
 ) -> ModelRun:
-    """Run a model on onnxruntime's DirectML provider, with graph fusion. The CPU runs nodes that it does not take.
+    """Run a model on onnxruntime's DirectML provider, with graph fusion. The CPU runs nodes that DirectML cannot run.
 
     Args:
         path: The model's file; its external data are read.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
-        against: Whether to run onnxruntime's CPU provider too, compare, and find the nodes behind a difference.
-        seed: For the random inputs.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
+        against: Whether to run onnxruntime's CPU provider, too, compare, and find the nodes that cause a difference.
+        seed: The seed of the random inputs.
 
     Raises:
         UsageError: An input does not fit.

@@ -34,7 +34,7 @@ class Runnable:
 
     Attributes:
         proto: The model for onnxruntime.
-        model: The same in onnx-ir, to find inputs and initializers.
+        model: The same model in onnx-ir, to find inputs and initializers.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
@@ -72,10 +72,10 @@ class Runnable:
 
 
 def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
-    """Prepare a model for onnxruntime, by changes that leave its results as they are.
+    """Prepare a model for onnxruntime by changes that do not affect its results.
 
-    Small tensors in external data files are read; left-out outputs of Split get names, because onnxruntime's CPU
-    provider crashes on them; `ov_ext::StridedSlice` brings its function.
+    Small tensors in external data files are read. Left-out outputs of a Split get names, because onnxruntime's CPU
+    provider crashes on them. The function of `ov_ext::StridedSlice` is added if a node needs it.
 
     Args:
         checked: The model; it is not changed.
@@ -103,11 +103,11 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
 
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
-    """Read a model, functions inlined and every node named. Only large weights of the main graph stay in their files.
+    """Read a model, inline its functions and name each node. Only large weights of the main graph stay in their files.
 
     Args:
         model: See `read_any`.
-        data_folder: The folder of its external data files, if that is not the file's own.
+        data_folder: The folder of its external data files, if it is not the folder of the model's file.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -119,7 +119,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
-    # onnxruntime takes only initializers of the main graph from outside: all other external tensors are loaded.
+    # onnxruntime reads only initializers of the main graph from other files: all other external tensors are loaded.
     with path_in_errors(checked.path):
         load_externals([(tensor, put) for tensor, put in held_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)

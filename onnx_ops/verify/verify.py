@@ -35,13 +35,13 @@ def write_verified(
     overwrite: bool = False,
     **options: Any,
 ) -> VerificationT:
-    """Write a model; its file gets its name only if it passes a verification.
+    """Write a model, and keep the file only if it passes a verification.
 
     Args:
         model: The model.
         path: The new file.
         verify: `verify_rewriting`, or a function like it.
-        source: The model before.
+        source: The original model.
         overwrite: See `write_model`.
         options: For `verify`.
 
@@ -68,24 +68,24 @@ def verify_rewriting(
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> Verification:
-    """Compare a model with what it was rewritten to, on onnxruntime's CPU provider, bit for bit.
+    """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs; without graph
     optimisation, and also with it if the original model runs with it. In the optimised runs floats may differ by
     rounding, because fusions round differently.
 
     Args:
-        before: The model before; see `read_any`.
+        before: The original model; see `read_any`.
         after: The file of the rewritten model.
-        data_folder: The folder of the external data of `after`, if not its own.
+        data_folder: The folder of the external data of `after`, if it is not the folder of that file.
         input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
         seed: The first seed of the random inputs.
 
     Raises:
         UsageError: An input does not fit.
-        ModelError: A model cannot be read, or onnxruntime does not run the model before.
-        NotVerified: The model before does not compute the same twice, or an output cannot be compared.
+        ModelError: A model cannot be read, or onnxruntime does not run the original model.
+        NotVerified: The original model does not compute the same twice, or an output cannot be compared.
         MissingExtra: onnxruntime is not installed.
     """
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -101,7 +101,7 @@ def verify_rewriting(
     verifier.notes.extend(notes)
     if other_run is not None:
         # The first run decides which engines are compared. Runs with other seeds and sizes come last, because a
-        # comparison ends at the first difference, and one that other defaults cause is to be named as such.
+        # comparison ends at the first difference: if other defaults cause it, the report has to say so.
         runs.insert(1, other_run)
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 
@@ -117,5 +117,5 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
 
     for kind, old, new in (("inputs", inputs(first), inputs(second)), ("outputs", outputs(first), outputs(second))):
         if old != new:
-            return (Difference("", f"the rewritten model has {kind} {new} for {old}."),)
+            return (Difference("", f"the rewritten model has {kind} {new} instead of {old}."),)
     return ()

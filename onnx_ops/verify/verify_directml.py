@@ -29,9 +29,9 @@ class HardeningVerification(Verification):
     """The result of a verification on the DirectML provider.
 
     Attributes:
-        before: The runs of the model before on the provider, against its values on the CPU provider. Their findings
-            are the reasons for hardening.
-        after: The runs of the model after, against the values of the model before on the CPU provider.
+        before: The runs of the original model on the provider, compared with its outputs on the CPU provider. Their
+            findings are the reasons for hardening.
+        after: The runs of the hardened model, compared with the outputs of the original model on the CPU provider.
     """
 
     before: tuple[ModelRun, ...] = ()
@@ -62,23 +62,23 @@ def verify_hardening(
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> HardeningVerification:
-    """Compare a model with what it was hardened to.
+    """Compare a model with its hardened form.
 
-    On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider the model after must
-    compute what the model before computes on the CPU provider, within the tolerances of `run_model`. Where the provider
-    refuses only nodes that its adapter cannot compile, a note says so.
+    On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
+    must compute what the original model computes on the CPU provider, within the tolerances of `run_model`. If the
+    provider refuses only nodes that its adapter cannot compile, a note names them.
 
     Args:
-        before: The model before; see `read_any`.
+        before: The original model; see `read_any`.
         after: The file of the hardened model.
-        data_folder: The folder of the external data of `after`, if not its own.
+        data_folder: The folder of the external data of `after`, if it is not the folder of that file.
         input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
-        seed: For the random inputs.
+        inputs: Arrays for inputs. The other inputs get random arrays that fit.
+        seed: The seed of the random inputs.
 
     Raises:
         DeviceError: DirectML is not installed, or the host program failed.
-        NotVerified: The provider does not run the model after; or see `verify_rewriting`.
+        NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
         UsageError, ModelError, MissingExtra: See `verify_rewriting`.
     """
     with open_provider() as dml:
@@ -90,7 +90,7 @@ def verify_hardening(
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
         first = _run_all(dml, read_complete_model(before), runs, locates=False)
-        dml.transient.clear()  # or the failures that a retry has cured would be reported again
+        dml.transient.clear()  # otherwise the failures that a retry has overcome would be reported again
         say("running the model after on DirectML")
         second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]

@@ -514,7 +514,7 @@ def test_onnxslim_is_left_out_of_old_operator_sets() -> None:
     old = onnx.parser.parse_model("""<ir_version: 4, opset_import: ["" : 6]>
         g (float[4] x) => (float[2] y) { y = Slice <starts = [1], ends = [3]> (x) }""")
     _, report = simplify(from_proto(old), optimizers=[ONNXSLIM, "onnxscript"])
-    assert report.left_out == {ONNXSLIM: "it takes operator sets from 7 on, the model has 6"}
+    assert report.left_out == {ONNXSLIM: "it accepts operator sets from 7 on, the model has 6"}
     assert report.optimizers == ("onnxscript",)
 
 
