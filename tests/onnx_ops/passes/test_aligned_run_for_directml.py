@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from onnx_models import parse
+from platforms import require_shader_model_6
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
@@ -77,6 +78,7 @@ def test_refused_slice_runs_behind_a_concat(provider: device.Device, body: str, 
 
 @pytest.mark.parametrize("body", TAKEN)
 def test_slice_that_the_provider_takes_stays(provider: device.Device, body: str) -> None:
+    require_shader_model_6(provider)
     model, data = chain(body), np.random.default_rng(2).standard_normal(SHAPE, np.float32)
     assert harden_for_directml(model).changes == ()
     (got,) = provider.run_onnx(ir.serde.serialize_model(model).SerializeToString(), {"x": data}, ["y"])
