@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import fork_server
 import pytest
@@ -68,6 +70,17 @@ def zoo() -> Path:
     return folder
 
 
+class Renewed(device.Device):
+    """A device whose host ends after 24 sessions on Windows, because Wine's Direct3D keeps 150 MB of each of them."""
+
+    sessions = count(1)
+
+    def _ask_once(self, request: dict[str, Any], *payload: Any) -> tuple[dict[str, Any], bytes]:
+        if sys.platform == "win32" and request["do"] == "onnx" and next(self.sessions) % 24 == 0:
+            device.Device.close(self)
+        return super()._ask_once(request, *payload)
+
+
 @pytest.fixture(scope="session")
 def directml() -> Iterator[device.Device]:
     """Open the real DirectML. CI fails if it could be installed and is not."""
@@ -76,7 +89,7 @@ def directml() -> Iterator[device.Device]:
         if os.environ.get("CI") == "true" and not is_left_out and install.missing() is None:
             pytest.fail("DirectML is not installed, and this machine could have it: run sliceport directml install")
         pytest.skip("DirectML is not installed: run sliceport directml install")
-    with device.open(environment=SMALL_HEAPS) as opened, pytest.MonkeyPatch.context() as patch:
+    with Renewed(install.host_command(), environment=SMALL_HEAPS) as opened, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared, "shared_device", lambda: opened)
         yield opened
 
@@ -106,25 +119,15 @@ def _compare_the_same_everywhere() -> Iterator[None]:
         yield
 
 
-class Kept(device.Device):
-    """A device that goes on when it is closed, for the next one who opens it.
-
-    In Wine it ends every eighth time, because Direct3D there keeps 150 MB of each session of onnxruntime.
-    """
-
-    uses = 0
+class Kept(Renewed):
+    """A device that goes on when it is closed, for the next one who opens it."""
 
     def __enter__(self) -> Kept:
         self.transient = []
         return self
 
     def close(self) -> None:
-        self.uses += 1
-        if sys.platform == "win32" and self.uses % 8 == 0:
-            self.end()
-
-    def end(self) -> None:
-        super().close()
+        pass
 
 
 @pytest.fixture(scope="session")
@@ -140,7 +143,7 @@ def _kept_provider() -> Iterator[Callable[..., Kept]]:
 
     yield open_it
     for one in opened:
-        one.end()
+        device.Device.close(one)
 
 
 @pytest.fixture

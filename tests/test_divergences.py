@@ -58,6 +58,7 @@ from sliceport.defects.engines import (
     OPENVINO_CPU,
     OPENVINO_ONNX,
     TITLES,
+    VERSIONS,
 )
 from sliceport.defects.onnxruntime import BELOW_THE_AXIS
 from sliceport.defects.profiles import PROFILES
@@ -103,8 +104,6 @@ def seen_by(*names: str) -> list[Any]:
 def check_seen(defect: Defect, example: Example, engine: str, seen: Outcome, version: str) -> None:
     """Check that the outcome of an engine is the one in the table: wrong if it diverges, and right otherwise."""
     (tried,) = [one.versions for one in defect.divergences if one.engine == engine] or [(version,)]
-    if sys.platform == "win32" and engine.startswith(ONNXRUNTIME_CPU) and version not in tried:
-        pytest.skip(f"the onnxruntime with the DirectML provider is {version}, and {engine} was tried in {tried}")
     assert version in tried, f"{engine} was tried in {tried}, not in {version}: try it and say so"
     expected = example.seen[engine]
     if engine in defect.engines and expected != example.right:
@@ -238,6 +237,8 @@ class TestOnnx:
         seen_by(ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE, OPENVINO_ONNX),
     )
     def test_engine_computes_what_the_table_says(self, defect: Defect, example: Example, engine: str) -> None:
+        if sys.platform == "win32" and onnxruntime.__version__ not in VERSIONS[engine] and "onnxruntime" in engine:
+            pytest.skip("the table is of another version of onnxruntime than that with the DirectML provider")
         if engine == ONNX_REFERENCE:
             version, seen = onnx.__version__, by_reference(example)
         elif engine == OPENVINO_ONNX:
@@ -349,6 +350,8 @@ def answers_to_all(**how: bool) -> dict[tuple[str, int, str], dict[str, Any]]:
 class TestOpenVINO:
     @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
     def test_engine_computes_what_the_table_says(self, defect: Defect, example: Example, engine: str) -> None:
+        if sys.platform == "win32" and defect.id == "strings":
+            pytest.skip("short strings of Windows' C++ library survive the copy of their bytes")
         seen = as_outcome(answer(ask(example, engine)))
         check_seen(defect, in_full(example), engine, seen, OPENVINO_VERSION)
 

@@ -115,9 +115,8 @@ def _compile_launcher(home: Path) -> None:
         Path(scratch, "python3.def").write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *forwards, ""]))
         options = ("-municode", "-static", "-Wl,--stack,8388608", f'-DPYTHON_DLL=L"{DLL}"')
         _mingw("gcc-win32", "-O1", *options, f"{inside}/launcher.c", "-o", f"{inside}/python.exe")
-        _mingw(
-            "gcc-win32", "-shared", "-nostdlib", "-Wl,--entry=0", f"{inside}/python3.def", "-o", f"{inside}/python3.dll"
-        )
+        linking = ("-shared", "-nostdlib", "-Wl,--entry=0")
+        _mingw("gcc-win32", *linking, f"{inside}/python3.def", "-o", f"{inside}/python3.dll")
         for name in ("python.exe", "python3.dll"):
             shutil.copy(Path(scratch, name), home)
 

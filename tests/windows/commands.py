@@ -23,12 +23,10 @@ def main() -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
         for command, expected in COMMANDS.items():
-            words = [word.format(scratch=scratch) for word in command.split()]
-            call = [sys.executable, "-m", "sliceport", *words]
+            call = [sys.executable, "-m", "sliceport", *command.format(scratch=scratch).split()]
             done = subprocess.run(call, capture_output=True, check=False, encoding="utf-8")
             verdict = "" if done.returncode == expected else f", but it should be {expected}"
             sys.stdout.write(f"$ sliceport {command}\n{done.stdout}{done.stderr}exit code {done.returncode}{verdict}\n")
-            sys.stdout.flush()
             wrong += bool(verdict)
     return wrong
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 import numpy as np
@@ -50,4 +51,4 @@ def test_all_operators(caplog: pytest.LogCaptureFixture) -> None:
                 assert got is not None, case.name
                 assert all(map(same, expected, got)), case.name
     assert rewritten > 40
-    assert compared > 40
+    assert compared > (35 if sys.platform == "win32" else 40)  # onnxruntime-directml is older and runs fewer of them
