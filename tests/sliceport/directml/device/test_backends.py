@@ -189,6 +189,6 @@ def test_installed_package_gives_its_libraries_on_windows(
     monkeypatch.setattr(sys, "path", [str(site)])
     lines: list[str] = []
     libraries.install_libraries(home, lines.append)
-    assert lines == [f"taking DirectML.dll and onnxruntime.dll of the installed {package}==1.30.0"]
+    assert lines == [f"copying DirectML.dll and onnxruntime.dll from the installed {package}==1.30.0"]
     assert (home / "DirectML.dll").read_text() == "content of DirectML.dll"
     assert libraries.read_package_spec(home) == f"{package}==1.30.0"
