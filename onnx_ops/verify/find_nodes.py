@@ -42,13 +42,14 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     result: Result = Failure("error", "", message)
     while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
         first = Search(graph, bad, good, values, result).run()
-        if first is None:
+        if first is None or first.main_node in [case.main_node for case in cases]:
             break
         refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
         cases += refused
         computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
         values |= computed or {}
-        outputs = [name for name in graph.outputs if name not in values]
+        read = [name for case in cases for name in case.main_node.reads]  # a refused node may hide one in front of it
+        outputs = [name for name in dict.fromkeys((*graph.outputs, *read)) if name not in values]
         rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
         result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     device.close()  # only what fails on a fresh host, too, is refused
@@ -67,7 +68,7 @@ def _find_refused_alone(
         case = make_case(graph, [i], graph.nodes[i].writes, known or {})
         if case is not None and i not in first.numbers:
             failure = bad.try_run(case.model, case.inputs)
-            if isinstance(failure, Failure):
+            if isinstance(failure, Failure) and failure.is_like(first.failure):
                 yield case
 
 
