@@ -12,8 +12,8 @@ from onnx_ops.verify.directml_provider import OnnxruntimeDML
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure
-from sliceport.diffing.graph import find_ancestors, find_boundary
-from sliceport.diffing.search import Search
+from sliceport.diffing.graph import GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.side import Result, Side
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import Finding
@@ -75,22 +75,29 @@ def _find_refused_alone(
 def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Find for each output the first node on the way to it that the provider computes differently, if there is one."""
+    """Find the first node that the provider computes differently on the way to each output.
+
+    An output that is right once the values of a node that was found for an earlier output are right has no finding.
+    """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
-    findings = []
-    for output in outputs:
-        case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
-        if case is None:
+    findings: list[Finding] = []
+    found: set[GraphNode] = set()
+    failures = [Failure("values", output, "it differs") for output in outputs]
+    for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
+        output, case = failure.output, None if located is None else located.case
+        if case is None and found.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
             text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
             findings.append(Finding("different", "", "", text))
+        if case is None:
             continue
+        found.add(case.main_node)
         blame = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
         text = (
             f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
             f"differently from {onnxruntime_cpu.NAME}{blame if case.is_fusion else ''}."
         )
         findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
-    return tuple(dict.fromkeys(findings))
+    return tuple(findings)
 
 
 def is_adapters_fault(finding: Finding) -> bool:
