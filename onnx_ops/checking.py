@@ -21,6 +21,7 @@ from onnx_ops.model.conditions import (
     conv_transpose_defects,
     einsum_defects,
     fused_slice_defects,
+    loop_defects,
     matmul_defects,
     reshape_defects,
     reshape_entries,
@@ -45,7 +46,7 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
-from onnx_ops.model.walk import scoped_nodes
+from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
 from sliceport.defects import validity
@@ -80,7 +81,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
 }
 """For the id of some defects: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
-    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape")
+    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape", "Loop")
 )
 _Findings = Iterator[tuple[Defect, Kind, str]]
 """Each finding with its kind and a detail, which may be empty."""
@@ -118,6 +119,8 @@ class _Checker:
         self._omits_outputs = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
+        # By `id` of each Loop: the sizes that its body declares for its inputs, which inference replaces.
+        self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
 
     def run(self) -> Iterator[NodeFinding]:
@@ -137,6 +140,8 @@ class _Checker:
         """Find the defects of a node; `scope` has the names of the nodes and attributes around it."""
         if is_slicing(node):
             yield from self._check_slicing(node)
+        elif id(node) in self._body_sizes:
+            yield from _add_reports(loop_defects(self._body_sizes[id(node)], _sizes_in_body(node)))
         elif is_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute of a wrong type or unknown value
                 yield from self._check_other(scope, node)
@@ -321,6 +326,10 @@ def _data_of(node: NodeView) -> ValueView:
     data = node.inputs[0]
     assert data is not None
     return data
+
+
+def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
+    return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 
 
 def _add_reports(defects: Defects) -> _Findings:

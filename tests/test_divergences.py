@@ -254,7 +254,9 @@ class TestOnnx:
     def test_directml_provider_computes_what_the_table_says(
         self, directml: Device, defect: Defect, example: Example, engine: str
     ) -> None:
-        seen = by_provider(model_of(example), example, directml)
+        model = model_of(example)
+        has_body = any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute)
+        seen = by_provider(model, example, directml, fallback=has_body)  # the CPU runs a Loop, but not its body
         check_seen(defect, in_full(example), engine, seen, directml.facts()["onnxruntime"])
 
     @pytest.mark.parametrize("name", examples_of(OnnxCase))

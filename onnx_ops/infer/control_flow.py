@@ -43,6 +43,39 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
 
+def open_changing_sizes(
+    body: onnx.GraphProto, initial: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
+) -> bool:
+    """Open the declared sizes of carried values that an iteration changes, and return whether there are any.
+
+    The types of other values in the body are removed with them, because they may follow from such a size.
+
+    Args:
+        body: The body of a Loop.
+        initial: The facts of the carried values before the first iteration.
+        results: Their facts after an iteration that began with the declared sizes.
+        opens_all: Whether to open all sizes unless each of them is certain to be kept.
+    """
+    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
+    for value, before, after in zip(body.input[2:], initial, results, strict=False):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            first, later = ((*(facts.dims or ()), *[None] * (axis + 1))[axis] for facts in (before, after))
+            # A symbol as the initial size may stand for the declared number; one as the later size is declared, too.
+            kept = (dim.dim_value,) if opens_all else (dim.dim_value, None)
+            is_changed = later not in kept or (isinstance(first, int) and first != dim.dim_value)
+            declared += [(dim, is_changed)] * dim.HasField("dim_value")
+    if not any(is_changed for _, is_changed in declared):
+        return False
+    for dim, is_changed in declared:
+        if is_changed or opens_all:
+            dim.ClearField("value")
+    del body.value_info[:]
+    for value in body.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    return True
+
+
 def _certainly_runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
     """Return whether a Loop is certain to run its body: trip count and condition are above 0 or left out."""
     loop_inputs = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]

@@ -22,7 +22,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.control_flow import infer_loop, merge_branches
+from onnx_ops.infer.control_flow import infer_loop, merge_branches, open_changing_sizes
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
@@ -225,8 +225,7 @@ class _Propagation:
         first_reported = len(self._reported)
         for attribute in node.attribute:
             for graph in graphs_of(attribute):
-                inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
-                body_outputs[attribute.name] = self._visit_graph(graph, inner, body_inputs)
+                body_outputs[attribute.name] = self._visit_body(graph, scope, inputs[2:], body_inputs)
         if not is_reported:
             # The result lists only the values of graphs. The values of a function's nodes have no place in it.
             del self._reported[first_reported:]
@@ -235,6 +234,22 @@ class _Propagation:
         if node.op_type == "If":
             return merge_branches(inputs[0] if inputs else NO_FACTS, body_outputs)
         return infer_loop(node, inputs, body_outputs.get("body", [])) if node.op_type == "Loop" else []
+
+    def _visit_body(
+        self, graph: onnx.GraphProto, scope: Scope, initial: Sequence[Facts], body_inputs: Sequence[Facts]
+    ) -> list[Facts]:
+        """Visit a body and return the facts of its outputs; `initial` and `body_inputs` are those of a Loop.
+
+        It is visited again, twice at most, without the declared sizes of carried values that an iteration changes.
+        """
+        first_reported = len(self._reported)
+        for visit in range(3):
+            inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
+            outputs = self._visit_graph(graph, inner, body_inputs)
+            if not body_inputs or not open_changing_sizes(graph, initial, outputs[1:], opens_all=visit > 0):
+                break
+            del self._reported[first_reported:]
+        return outputs
 
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope

@@ -28,6 +28,7 @@ from sliceport.defects.onnxruntime import (
     ALIGNED_RUN,
     ALLOWZERO,
     BELOW_THE_AXIS,
+    CARRIED_SIZE,
     CONV_TRANSPOSE_PADDING,
     EINSUM_DROPS_A_LABEL,
     EINSUM_OF_NO_MATMUL,
@@ -385,3 +386,15 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 def constant_of_shape_defects(shape: Array | None) -> Defects:
     """Return the defects that a ConstantOfShape triggers; `shape` is the output's shape, or None if it is open."""
     return (EMPTY_FILL,) if shape is not None and 0 in shape else ()
+
+
+def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | None]) -> Defects:
+    """Return the defects that a Loop triggers, given the declared and the inferred sizes of the inputs of its body.
+
+    Inference leaves a declared size open if an iteration changes it.
+    """
+    pairs = [(old, new) for old, new in zip(declared, inferred, strict=True) if old is not None and new is not None]
+    is_changing = any(
+        size is not None and other is None for old, new in pairs for size, other in zip(old, new, strict=True)
+    )
+    return (CARRIED_SIZE,) if is_changing else ()

@@ -19,7 +19,7 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that select elements of a tensor."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The passes of `rewrite` find nothing in a model without any of these operators."""
-HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "MatMul")
+HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", "MatMul")
 """Further operators that `harden_for_directml` looks at, with any attributes."""
 _COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that some pass asks `Analysis.nodes_of` for."""

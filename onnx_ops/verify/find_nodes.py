@@ -2,108 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-import onnx
 
-from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.directml_provider import OnnxruntimeDML
 from onnx_ops.verify.onnx_graph import OnnxGraph
+from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure
-from sliceport.diffing.graph import GraphNode
-from sliceport.diffing.search import Search
-from sliceport.diffing.side import Side
-from sliceport.directml.device import CallFailed, Device, HostDied
-from sliceport.engines.engine import WholeModel
+from sliceport.diffing.graph import GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.search import Search, search_each
+from sliceport.diffing.side import Result, Side
+from sliceport.directml.device import Device
 from sliceport.engines.model_run import Finding
 
 Array = npt.NDArray[Any]
-Kind = type[CallFailed] | type[HostDied]
 _MAX_FINDINGS = 20
-_MAX_COMPARED_BYTES = 1024
-"""Constants of more bytes are weights, by whose content nodes do not differ."""
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
 
 
-def find_refusals(
-    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], kind: Kind, message: str
-) -> tuple[Finding, ...]:
-    """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
+def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], message: str) -> tuple[Finding, ...]:
+    """Find the nodes that the provider, with the CPU to fall back on, does not run; at most `_MAX_FINDINGS`.
 
-    At most `_MAX_FINDINGS` are found. Each node runs as a model of its own on inputs that the CPU provider computes; of
-    equal nodes, one runs. If all run alone, the finding is the first node up to which the model does not run, if any.
+    A search finds the first one, and the other nodes of its operator are tried alone. The CPU provider then computes
+    the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of runs
+    grows with the nodes of the refused operators, and not with the model.
 
     Args:
         device: The device.
         graph: The model.
         inputs: The inputs that it ran on.
-        kind: The kind of the failure; a node that fails in another way is not its cause.
         message: The message of the failure.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
-    refused = _find_refused_alone(graph, device, good, inputs, kind)
-    if refused:
-        return tuple(Finding("refused", node.name, node.op_type, _describe_refusal(node, why)) for node, why in refused)
-    case = Search(graph, bad, good, inputs, Failure("error", "", message)).run()
-    if case is None:
-        return ()
-    node = case.culprit
-    why = f"though it runs the node alone ({case.failure.message})"
-    text = f"{node} is the first node with which the DirectML provider does not run the model, {why}."
-    return (Finding("refused", node.name, node.op_type, text),)
+    values, cases = dict(inputs), list[Case]()
+    result: Result = Failure("error", "", message)
+    while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
+        first = Search(graph, bad, good, values, result).run()
+        if first is None or first.main_node in [case.main_node for case in cases]:
+            break
+        refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
+        cases += refused
+        computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
+        values |= computed or {}
+        read = [name for case in cases for name in case.main_node.reads]  # a refused node may hide one in front of it
+        outputs = [name for name in dict.fromkeys((*graph.outputs, *read)) if name not in values]
+        rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
+        result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
+    device.close()  # only what fails on a fresh host, too, is refused
+    repeated = [(case, bad.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
+    return tuple([_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)])
 
 
 def _find_refused_alone(
-    graph: OnnxGraph, device: Device, good: Side, inputs: Mapping[str, Array], kind: Kind
-) -> list[tuple[GraphNode, str]]:
-    """Return the first nodes that the provider does not run alone, each with the reason."""
-    value_names = [name for node in graph.nodes for name in node.writes]
-    values = {**inputs, **good.run(graph.cut(range(len(graph.nodes)), value_names, inputs, {}), inputs)}
-    cases: dict[bytes, tuple[WholeModel, dict[str, Array]]] = {}
-    reasons: dict[bytes, str] = {}
-    refused: list[tuple[GraphNode, bytes]] = []
-    for i, node in enumerate(graph.nodes):
-        arrays = {name: value for name in node.reads if isinstance(value := values.get(name), np.ndarray)}
-        if len(arrays) < len(node.reads) or any(array.dtype == object for array in arrays.values()):
-            continue
-        model = graph.cut([i], node.writes, arrays, {}, has_fixed_shapes=True)
-        key = _comparison_key(model)
-        if key not in cases:
-            cases[key] = model, arrays
-            reasons[key] = _find_refusal_reason(device, model, arrays, kind)
-        if reasons[key]:
-            refused.append((node, key))
-        if len(refused) == _MAX_FINDINGS:
-            break
-    device.close()  # only what fails on a fresh host, too, is refused
-    repeated_reasons = {key: _find_refusal_reason(device, *cases[key], kind) for _, key in refused}
-    return [(node, repeated_reasons[key]) for node, key in refused if repeated_reasons[key]]
+    graph: OnnxGraph, first: Case, bad: Side, good: Side, values: Mapping[str, Array]
+) -> Iterator[Case]:
+    """Yield a case of each further node that the provider refuses alone, if it refuses the node of `first` alone."""
+    others = [i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type]
+    is_alone = len(first.numbers) == 1 and not first.scope
+    known = compute(graph, good, values, find_boundary(graph, others)) if is_alone else None
+    for i in others if known is not None and len(others) > 1 else ():
+        case = make_case(graph, [i], graph.nodes[i].writes, known or {})
+        if case is not None and i not in first.numbers:
+            failure = bad.try_run(case.model, case.inputs)
+            if isinstance(failure, Failure) and failure.is_like(first.failure):
+                yield case
 
 
 def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Find for each output the first node on the way to it that the provider computes differently, if there is one."""
+    """Find the first node that the provider computes differently on the way to each output.
+
+    An output that is right once the values of a node that was found for an earlier output are right has no finding.
+    """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
-    findings = []
-    for output in outputs:
-        case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
-        if case is None:
+    findings: list[Finding] = []
+    found: set[GraphNode] = set()
+    failures = [Failure("values", output, "it differs") for output in outputs]
+    for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
+        output, case = failure.output, None if located is None else located.case
+        if case is None and found.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
             text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
             findings.append(Finding("different", "", "", text))
+        if case is None:
             continue
+        found.add(case.main_node)
         blame = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
         text = (
             f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
             f"differently from {onnxruntime_cpu.NAME}{blame if case.is_fusion else ''}."
         )
         findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
-    return tuple(dict.fromkeys(findings))
+    return tuple(findings)
 
 
 def is_adapters_fault(finding: Finding) -> bool:
@@ -111,36 +105,13 @@ def is_adapters_fault(finding: Finding) -> bool:
     return finding.kind == "refused" and CANNOT_COMPILE in finding.message
 
 
-def _describe_refusal(node: GraphNode, why: str) -> str:
-    if CANNOT_COMPILE in why:
-        return f"{node} cannot be compiled by this adapter ({why})."
-    return f"{node} is refused by the DirectML provider ({why})."
-
-
-def _find_refusal_reason(device: Device, model: WholeModel, arrays: Mapping[str, Array], kind: Kind) -> str:
-    """Run a model and return its error message if the error is of this kind, else an empty text."""
-    try:
-        OnnxruntimeDML(device).run_model(model, arrays, {})
-    except (CallFailed, HostDied) as error:
-        return str(error).rstrip(".") if isinstance(error, kind) else ""
-    return ""
-
-
-def _comparison_key(model: WholeModel) -> bytes:
-    """Return a key that models share if only names and large initializers differ in their main graphs."""
-    proto = onnx.ModelProto.FromString(model.data)
-    graph, names = proto.graph, dict[str, str]()
-
-    def rename(name: str) -> str:
-        return names.setdefault(name, str(len(names))) if name else ""
-
-    for node in all_nodes(graph):
-        node.name = ""
-        node.input[:], node.output[:] = map(rename, node.input), map(rename, node.output)
-    for value in (*graph.initializer, *graph.input, *graph.output):
-        value.name = rename(value.name)
-    for tensor in graph.initializer:
-        if tensor.ByteSize() > _MAX_COMPARED_BYTES:
-            tensor.raw_data = b""
-        del tensor.external_data[:]
-    return bytes(proto.SerializeToString(deterministic=True))
+def _describe_refusal(case: Case, failure: Failure) -> Finding:
+    node, why = case.culprit, failure.message + f"; {case.note}" * bool(case.note)
+    place = "".join(f" in {holder}" for holder in reversed(case.scope))
+    if len(case.numbers) > 1:
+        text = "is the first with which the DirectML provider does not run the model, though it runs the node alone"
+    elif CANNOT_COMPILE in why:
+        text = "cannot be compiled by this adapter"
+    else:
+        text = "is refused by the DirectML provider"
+    return Finding("refused", node.name, node.op_type, f"{node}{place} {text} ({why}).")

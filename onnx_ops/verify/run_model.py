@@ -98,8 +98,7 @@ def run_on(
         refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
-            kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            refusals = find_refusals(dml, graph, arrays, kind, str(error))
+            refusals = find_refusals(dml, graph, arrays, str(error))
         refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
@@ -131,10 +130,8 @@ def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Fin
 
 def _runs_anything(dml: device.Device) -> bool:
     """Return whether the provider runs a model at all; if not, no node is the cause."""
-    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
-    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=7)
+    graph = "copy (float[4] x) => (float[4] y) { y = Identity(x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 7, opset_import: ["" : 13]> {graph}')
     try:
         dml.run_onnx(model.SerializeToString(), {"x": np.ones(4, np.float32)}, ["y"])
     except (CallFailed, HostDied):

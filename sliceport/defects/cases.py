@@ -48,7 +48,7 @@ class OnnxCase:
         >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
         'y = Slice(x[4], [0], [2])'
         """
-        head, _, body = self.graph.rpartition(" { ")
+        head, _, body = self.graph.partition(" { ")
         texts = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
         # The pattern also matches the first output, whose sizes are not shown.
         texts |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}

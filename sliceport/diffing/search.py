@@ -82,8 +82,7 @@ class Search:
         """Find a case around a node that the message of a failed run names, and return whether there is one."""
         if not self._failure.is_of_run:
             return False
-        words = {word for pair in _WORDS.findall(self._failure.message) for word in pair}
-        named = [i for i, node in enumerate(self._graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
+        named = _find_named(self._graph, self._failure)
         return any(self._try_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
@@ -188,6 +187,9 @@ class Search:
                 whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
                 failure = None if whole is None else self._failure_of(whole)
                 if failure is None:
+                    for i in _find_named(body.graph, best.failure) if best.failure.is_of_run else ():
+                        note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
+                        self.best = replace(best, note=note)
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if inner is not None:
@@ -244,6 +246,12 @@ class Search:
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, computed by the good side; None if it cannot."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
+
+
+def _find_named(graph: Graph, failure: Failure) -> list[int]:
+    """Return the numbers of the nodes that the message of a failed run names."""
+    words = {word for pair in _WORDS.findall(failure.message) for word in pair}
+    return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 
 
 def search_each(

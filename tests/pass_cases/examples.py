@@ -64,7 +64,7 @@ class _Writer:
                 self.call(expression, [name])
                 return name
         array = np.array(ast.literal_eval(expression))
-        return self._add_constant(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+        return self._add_constant(array.astype({"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64)))
 
     def _add_constant(self, array: npt.NDArray[Any], name: str = "") -> str:
         self.initializers.append(numpy_helper.from_array(array, name or f"c{len(self.initializers)}"))
@@ -82,7 +82,10 @@ class _Writer:
                 assert _PARAMETERS[len(inputs)] == keyword.arg
                 inputs.append(self.value(keyword.value))
             else:
-                attributes[str(keyword.arg)] = ast.literal_eval(keyword.value)
+                attribute = ast.literal_eval(keyword.value)
+                attributes[str(keyword.arg)] = (
+                    onnx.parser.parse_graph(f"body {attribute}") if keyword.arg == "body" else attribute
+                )
         domain = "ov_ext" if op_type == "StridedSlice" else None
         name = f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, outputs, name, domain=domain, **attributes))
@@ -143,9 +146,7 @@ def meaning(proto: onnx.ModelProto) -> list[Any]:
     constants = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer}
     made: dict[str, Any] = {name: ("constant", repr(value)) for name, value in constants.items()}
     for node in proto.graph.node:
-        attributes = tuple(
-            sorted((attribute.name, repr(helper.get_attribute_value(attribute))) for attribute in node.attribute)
-        )
+        attributes = tuple(sorted((attribute.name, _describe_value(attribute)) for attribute in node.attribute))
         if node.op_type == "Constant":
             tensor = numpy_helper.to_array(node.attribute[0].t)
             made[node.output[0]] = ("constant", repr(tensor.tolist()))
@@ -154,3 +155,9 @@ def meaning(proto: onnx.ModelProto) -> list[Any]:
         for i, name in enumerate(node.output):
             made[name] = (node.op_type, attributes, read, i)
     return [made[output.name] for output in proto.graph.output]
+
+
+def _describe_value(attribute: onnx.AttributeProto) -> str:
+    if attribute.HasField("g"):  # onnx's inference names open sizes
+        return re.sub(r"unk__\d+", "?", onnx.printer.to_text(attribute.g))
+    return repr(helper.get_attribute_value(attribute))

@@ -209,6 +209,19 @@ def test_bodies_are_entered(differ: Differ, fault: Fault, name: str, scope: str)
     assert report.part.case.scope == (scope,)
 
 
+def test_node_of_a_body_that_only_fails_in_its_loop_is_noted(differ: Differ) -> None:
+    """An engine may compile a body for sizes that the Loop does not keep."""
+
+    def fault(proto: onnx.ModelProto) -> None:
+        if any(node.op_type == "Loop" for node in proto.graph.node):
+            raise ModelError("while running Loop node. Name:'loop' while running Sin node. Name:'l2'")
+
+    report = differ(BODIES, fault, inputs={"yes": np.array(True)})
+    assert names(report) == ["loop"]
+    assert report.part is not None
+    assert report.part.case.note == "the engine names Sin 'l2' in it, but runs its body alone on these values"
+
+
 SCAN = """(float[2] start, float[3,2] x) => (last, all) {
     [scan] last, all = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (t, u) {
         [s0] w = Mul (v, v)  [s1] t = Add (s, w)  [s2] u = Identity (t) }> (start, x)
