@@ -11,7 +11,7 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING
 from onnx_ops.passes.aligned_run_for_directml import AlignedRunForDirectMLPass
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.base import NodePass, run_until_stable
+from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.conv_transpose_for_directml import ConvTransposeForDirectMLPass
 from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
@@ -23,7 +23,7 @@ from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForD
 from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
-HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
+HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
     LoopForDirectMLPass,
     SplitForDirectMLPass,
     SliceForDirectMLPass,
