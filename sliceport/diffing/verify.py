@@ -257,7 +257,7 @@ class Verifier:
             elif (
                 output.status == "close" and trial.before is not None
             ):  # the same engine ran both models, so that rounding is worth a note
-                rounding = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
+                rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
             self._check_repeats(trial, run, expected, where)
