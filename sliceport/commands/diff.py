@@ -125,7 +125,8 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     from sliceport.diffing.probe_results import read_results
 
     flags = {"other": "second model", "open_sizes": "--input-shapes"}
-    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume"):
+    seeds = ["seeds"] * (options.get("seeds", 1) > 1)
+    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed", *seeds):
         if options.get(name):
             flag = flags.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"--against {options['against']} are results of a probe, which take no {flag}.")

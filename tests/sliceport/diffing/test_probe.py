@@ -353,7 +353,9 @@ def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: 
         read_results(model, file)
 
 
-@pytest.mark.parametrize("word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto"])
+@pytest.mark.parametrize(
+    "word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto", "--seed=1", "--seeds=2"]
+)
 def test_options_without_effect_are_refused(
     model: Path, tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
