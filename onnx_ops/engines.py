@@ -42,10 +42,10 @@ class OnnxruntimeCPU:
     """onnxruntime's CPU execution provider."""
 
     name = "onnxruntime-cpu"
-    description = "onnxruntime's CPU provider, optimised as by default"
+    description = "onnxruntime's CPU provider, with its default optimisation"
     model_formats = ("onnx",)
     options: Mapping[str, str] = {
-        "level": "none, basic, extended or all, as by default",
+        "level": "none, basic, extended or all (default)",
         "disable": "optimizers to leave out, joined by +",
     }
 

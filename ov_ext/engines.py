@@ -88,6 +88,8 @@ class WholeModels(OpenVINOEngine):
 
 EVALUATE = WholeModels("openvino", "built-in operators by Model.evaluate")
 CPU_PLUGIN = WholeModels(
-    "openvino-cpu", "built-in operators on the CPU plugin", options={"precision": "f32, f16 or bf16, to compute in"}
+    "openvino-cpu",
+    "built-in operators on the CPU plugin",
+    options={"precision": "f32, f16 or bf16: the type to compute in"},
 )
-OURS = OpenVINOEngine("ov_ext", "our operators by Model.evaluate")
+OURS = OpenVINOEngine("ov_ext", "the operators of ov_ext by Model.evaluate")

@@ -35,9 +35,9 @@ def lower(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
-            `0,2,3,1`), or strides in elements by value name; packed row-major by default.
-        output_layout: The same for the outputs.
+        input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
+            applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
+        output_layout: Memory layout of the outputs, in the same forms.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
         strict: Whether a refused node raises instead of being reported.
@@ -73,7 +73,7 @@ def check(
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
-            reported defects of. By default the engines that the tests of sliceport run.
+            reported defects of. By default, the engines that the tests of sliceport run.
         engine_versions: Versions by engine or family; defects that do not concern them are left out.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
@@ -89,7 +89,8 @@ def check(
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
     reports = [model_format.check(model, shapes)]
-    for other in formats().values() if is_path(model) else ():  # other formats may read the file, too
+    # Engines of another format may also read a file: OpenVINO reads ONNX models.
+    for other in formats().values() if is_path(model) else ():
         for engine, suffixes in other.targets.items():
             if other is not model_format and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
                 reports.append(other.check(model, shapes))
@@ -144,12 +145,12 @@ def rewrite(
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        output: The file to write, first under another name. None returns the changed model, of the same
-            type as `model`, as `Result.model`; a file's path needs an output.
+        output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
+            of the same type as `model`; a model that is given as a path needs an output.
         passes: The names of the passes; by default those of the format.
         simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
             format's default optimizer, or the names of optimizers.
-        verify: Whether to run the model before and after, and to keep the result only if it computes the same.
+        verify: Whether to run the original and the changed model, and to keep the latter only if its outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
@@ -186,17 +187,18 @@ def harden(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        output: The file to write, first under another name. None returns the changed model, of the same
-            type as `model`, as `Result.model`; a file's path needs an output.
+        output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
+            of the same type as `model`; a model that is given as a path needs an output.
         target: The engine: `onnxruntime-dml`, the default for an ONNX result, or `openvino-cpu`, the default for an
-            OpenVINO result; `portable` for the form of slicing that every engine takes, or another target in
+            OpenVINO result; `portable` for the form of slicing that every engine accepts, or another target in
             `sliceport.defects.profiles.PROFILES`.
-        without: Names in `sliceport.defects.profiles.FORMS` that the engine does not take: `steps`, `negative-steps`,
-            `split`, `gather` and `axis-gaps`. Only the targets in `PROFILES` take `without` and `read_as`.
-        read_as: The reading of a backward Slice to the greatest integer that the result has: `standard` selects
-            nothing, `onnxruntime` continues to element 0; None leaves such a Slice.
-        verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
-            it computes the same. `onnxruntime-dml` runs it on the real DirectML provider, too, if that is the target.
+        without: Further forms of slicing that the engine lacks, as named in `sliceport.defects.profiles.FORMS`:
+            `steps`, `negative-steps`, `split`, `gather` and `axis-gaps`. Only targets in `PROFILES` accept `without`
+            and `read_as`.
+        read_as: The meaning of a Slice with a negative step whose end is the greatest integer: by `standard`, it
+            selects nothing; by `onnxruntime`, it continues to element 0. None leaves such a Slice unchanged.
+        verify: Whether to run the original and the changed model, with several seeds and sizes, and to keep the latter
+            only if its outputs are equal. With `onnxruntime-dml`, an ONNX result also runs on the real DirectML.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
@@ -220,7 +222,7 @@ def _check_output(model: Any, output: Path | None) -> None:
     if output is not None:
         check_path(output, "output")
     elif is_path(model):
-        raise UsageError(f"a model in a file needs an output: the changed '{model}' has to be written to some file.")
+        raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
 
 
 def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> dict[str, Any]:

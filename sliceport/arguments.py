@@ -112,7 +112,7 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
     """Load the array in a `.npy` file.
 
     Raises:
-        UsageError: The file cannot be read or does not hold a single array.
+        UsageError: The file cannot be read, or is an archive of arrays.
         MemoryError: The array does not fit into memory.
     """
     import numpy as np
@@ -126,7 +126,7 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"input file '{file}' cannot be read ({reason}).") from None
     if not isinstance(array, np.ndarray):
-        raise UsageError(f"input file '{file}' holds no single array.")
+        raise UsageError(f"input file '{file}' is an archive of arrays, not a .npy file with one array.")
     return array
 
 
@@ -174,7 +174,7 @@ def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str
         raise UsageError(f"{rule}, got {quote(mapping)}.")
     for name in mapping:
         if not isinstance(name, str):
-            raise UsageError(f"{rule}, got {quote(name)} for a name.")
+            raise UsageError(f"{rule}, got {quote(name)} as a name.")
     return mapping.items()
 
 

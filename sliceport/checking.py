@@ -14,7 +14,7 @@ from sliceport.html_table import html_table
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
-"""The name that stands for every engine of the table, those of reports included."""
+"""The name that stands for every engine in the table of defects, also for those that only reports of users mention."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
 
 
@@ -23,12 +23,12 @@ class NodeFinding:
     """A finding about one node.
 
     Attributes:
-        defect: The entry of the table that names it.
+        defect: The entry in the table of defects that describes it.
         node: The name of the node, or of its first output.
         op: Its operator.
-        kind: The kind of finding; it differs from that of the entry if only some sizes are wrong.
+        kind: The kind of the finding. It differs from the kind of the entry if the node is wrong for some sizes only.
         detail: The values that cause it; empty if the entry has nothing to add.
-        scope: The names of the nodes and attributes around the graph that it is in, outermost first.
+        scope: The names of the nodes and attributes that contain the graph of the node, outermost first.
     """
 
     defect: Defect
@@ -58,7 +58,7 @@ class Selection:
 
     Attributes:
         names: The engines and families that the caller named, or `all`; None for every engine with a proved entry.
-        versions: Versions by engine or family; divergences of other versions are left out.
+        versions: Versions by engine or family; divergences that other versions have are left out.
 
     Raises:
         UsageError: An engine is not known, or a version does not begin with a number.
@@ -110,7 +110,7 @@ class CheckReport:
 
     Attributes:
         nodes: The findings for every engine.
-        engines: The engines whose proved entries were looked for.
+        engines: The engines whose proved entries the formats can find in the model.
         selection: The selected engines.
     """
 

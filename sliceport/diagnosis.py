@@ -39,7 +39,7 @@ class Diagnosable(Protocol):
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Return the distributions that install each package; cached, because all lists of installed files are read."""
+    """Return the distributions that install each package. Cached, because this reads the file lists of all of them."""
     return metadata.packages_distributions()
 
 

@@ -10,7 +10,7 @@ from sliceport.errors import UsageError
 
 
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
-    """Yield the entry points of a group, sorted by name, each with its object, or a UsageError if that is unusable.
+    """Yield each entry point of a group, sorted by name, with its object, or with a UsageError if that is unusable.
 
     Args:
         group: The group.
@@ -23,7 +23,7 @@ def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Itera
             loaded = point.load()
             misfit = describe_misfit(loaded)
             if not misfit and loaded.name in names:
-                misfit = f"takes the name {loaded.name!r}, which another one has"
+                misfit = f"has the name {loaded.name!r}, like an earlier entry point"
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
             failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error

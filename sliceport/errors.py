@@ -1,7 +1,7 @@
 """Errors and refusals.
 
-Every message is one sentence, which names the operator and node, the rule, the value found and what to do, as far as
-there are any. It must be understandable inside another library's traceback.
+Every message is one sentence. It names the operator and node, the rule, the wrong value and the remedy, where they
+exist. It must be understandable inside another library's traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class InvalidSlice(SliceportError, ValueError):
     """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...).
 
     Attributes:
-        rule: The rule that it breaks, if the table of defects has an entry of its own for that.
+        rule: The rule that the node breaks, if the table of defects has a separate entry for that rule.
     """
 
     def __init__(self, message: str = "", rule: Rule | None = None) -> None:
@@ -63,7 +63,7 @@ class MissingExtra(SliceportError, ImportError):
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
-    """Return the error for a name that is not in `known`: it lists these, and asks whether a similar one was meant."""
+    """Return the error for a name that is not in `known`: the message lists these and suggests a similar one."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []
@@ -81,8 +81,8 @@ class Refusal:
       * `dynamic_parameter`: starts, ends, axes, steps or split are known at run time only.
       * `missing_parameter`: a parameter is stored in an external data file that does not exist.
       * `unsupported_type`: no DirectML data type carries the elements.
-      * `unaligned_type`: elements of less than a byte (or than the level's smallest type), cut inside a byte.
-      * `rank_limit`: more dimensions remain after coalescing than the operator takes at this feature level.
+      * `unaligned_type`: elements smaller than a byte (or than the level's smallest type) are cut inside a byte.
+      * `rank_limit`: more dimensions remain after coalescing than the operator accepts at this feature level.
       * `size_limit`: a size, stride, offset or element count beyond what DirectML addresses.
       * `feature_level`: the operator that is needed does not exist at this feature level.
     """

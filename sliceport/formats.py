@@ -27,7 +27,7 @@ Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
 """Names and a line about each."""
 DeclaredDim = int | str | range | None
-"""A size as a model declares it: the number, a symbol, the possible numbers, or None if it is open."""
+"""A size as a model declares it: a number, a symbol, the range of possible numbers, or None if it is open."""
 DeclaredShapes = Mapping[str, Sequence[DeclaredDim] | None]
 """Declared sizes by input name; None for an input of unknown rank."""
 
@@ -105,8 +105,8 @@ class Format(Protocol):
         packages: The packages whose objects are models of it.
         reference: The name of the engine that computes the expected values of a comparison, and a line about it.
         default_executors: The names of the engines that take part in a comparison by default.
-        targets: The engines that models can be hardened for; for each, the suffixes of files of other formats that it
-            also takes.
+        targets: The engines that models can be hardened for; for each, the suffixes of files of other formats that can
+            be hardened for it, too.
         optimizers: The optimizers of whole graphs that `rewrite` can use, the default first, with a line about each.
     """
 
@@ -184,10 +184,10 @@ class NamesNodes(Protocol):
     """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
 
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
-        """Return the ids of nodes by their names and the names of their outputs, for each graph by its id.
+        """Return the ids of nodes by graph: for the id of each graph, ids by the names of nodes and of their outputs.
 
-        The first graph is the main graph. The id of a body is that of its node, a slash and the attribute. Names of
-        nodes in a body that is a part of the main graph follow that id and a slash.
+        The first graph is the main graph. The id of a body is the id of its node, a slash and the attribute's name. If
+        a body is shown as a part of the main graph, the names of its nodes begin with that id and a slash.
 
         Raises:
             ModelError: The model cannot be read.
@@ -216,7 +216,7 @@ def format_of(model: Any) -> Format:
     """Return the format of a file by the suffix of its name, or of a model object by the package of its type.
 
     Raises:
-        UsageError: No installed format takes the model.
+        UsageError: No installed format reads the model.
     """
     if is_path(model):
         name = os.fspath(model)
@@ -239,11 +239,11 @@ def format_of(model: Any) -> Format:
 
 
 def declared_shapes(model: Any) -> DeclaredShapes:
-    """Return the declared shapes of the inputs of a model; none if its format does not declare shapes.
+    """Return the declared shapes of the inputs of a model; an empty mapping if its format does not read shapes.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No installed format takes the model.
+        UsageError: No installed format reads the model.
     """
     format_ = format_of(model)
     return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
@@ -257,11 +257,11 @@ def all_targets() -> tuple[str, ...]:
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, the engine is the first target of the output's format that takes the model, else the first of the
-    model's format.
+    Without `target`, the engine is the first target of the output's format that the model can be hardened for, or else
+    the first target of the model's format.
 
     Raises:
-        UsageError: `target` is unknown or does not take the model, or no installed format takes the model or output.
+        UsageError: `target` is unknown or does not fit the model, or no installed format reads the model or the output.
     """
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())

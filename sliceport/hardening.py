@@ -62,7 +62,7 @@ class Change:
         """The outcome for the node, to follow its operator."""
         if self.replacement is None:
             is_contested = any(defect.is_contested for defect in self.defects)
-            return "left as it is" if is_contested else "not fixed, as no replacement is known to be right"
+            return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
         if self.replacement == NOTHING:
             return "removed"
         return f"now {'another ' * (self.replacement == self.op)}{self.replacement}"
@@ -93,7 +93,7 @@ class Hardening:
         changes: One for each node that the engine computes wrongly or refuses, or that is not in the form for it.
         invalid: The nodes that break their specification.
         notes: Sentences about steps before the hardening.
-        is_form: Whether nodes were rewritten because they are not in a form, and not because of known defects.
+        is_form: Whether nodes were rewritten to reach the form for `target`, instead of because of known defects.
     """
 
     target: str

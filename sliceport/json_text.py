@@ -14,7 +14,7 @@ def to_text(data: Any, *, flat: bool = False) -> str:
     """Format data as indented JSON; NaN and infinities become null.
 
     Args:
-        data: An object that `json.dumps` takes.
+        data: An object that `json.dumps` accepts.
         flat: Whether arrays of integers stay on one line.
     """
     text = json.dumps(finite(data), indent=2, allow_nan=False)

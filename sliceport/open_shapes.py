@@ -10,7 +10,7 @@ from types import MappingProxyType
 from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
-"""The first prime for a symbol that occurs on axis 0 first, mostly the batch, and the first prime for all others.
+"""The first primes for open sizes of axis 0, mostly the batch, and of all other axes. A symbol keeps its first size.
 
 Of 24 models with open sizes that were tried, most run with these. Smaller sizes are too small for some convolutions,
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
@@ -18,7 +18,7 @@ and larger ones exceed some tables of positions. As many models run with a small
 
 
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
-    """Choose one size for all open axes of declared shapes. A symbol of `given` shapes has its size there.
+    """Choose one size for all open axes of declared shapes. A symbol of an input in `given` has its size there.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -133,6 +133,7 @@ def _is_prime(n: int) -> bool:
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _MAX_FORMULA = 200
+"""The largest number of characters of a symbol that is parsed."""
 
 
 def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:

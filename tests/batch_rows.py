@@ -87,8 +87,8 @@ def make_rows(count: int, *, version: str = "1.31.1", nodes: int = 11) -> Iterat
                     defect=DEFECTS[(i + j) % 4],
                     node=f"/layers.{i % 7}/attention/slice_{j}",
                     message=f"{OPERATORS[(i + j) % 4]} '/layers.{i % 7}/attention/slice_{j}': output 'y' by "
-                    f"{ENGINES[i // 40 % 4]} differs from onnxruntime-cpu: first at index [0, {j}], bytes 00009642 for "
-                    f"0000a042 ({i} of 12000 bytes differ).",
+                    f"{ENGINES[i // 40 % 4]} differs from onnxruntime-cpu: first at index [0, {j}], computed bytes "
+                    f"00009642, expected 0000a042 ({i} of 12000 bytes differ).",
                 )
                 for j in range(kind - 5)
             ]

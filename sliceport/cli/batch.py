@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 
 def _set_help(command: Parser) -> None:
-    """Have a command print its help if its second word is missing."""
+    """Make a command print its help if its second word is missing."""
     command.set_defaults(run=lambda _: command.print_help())
 
 
@@ -47,12 +47,16 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, globs, @lists, URLs of fsspec")
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
     run = parser.add_argument_group("the run")
-    run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the number of cores")
     run.add_argument(
-        "--timeout", default="300", metavar="S", help="seconds for a model; default 300; 0 disables the limit"
+        "--jobs", type=_parse_count, metavar="N", help="models to run at once; default: the number of cores"
     )
-    run.add_argument("--memory", default="4G", metavar="SIZE", help="for a process; default 4G; 0 disables the limit")
-    run.add_argument("--manifest", metavar="FILE", help="options of single models, in TOML or JSON lines")
+    run.add_argument(
+        "--timeout", default="300", metavar="S", help="limit for a model, in seconds; default 300; 0 disables the limit"
+    )
+    run.add_argument(
+        "--memory", default="4G", metavar="SIZE", help="limit for a process; default 4G; 0 disables the limit"
+    )
+    run.add_argument("--manifest", metavar="FILE", help="a file with options for single models, in TOML or JSON lines")
     run.add_argument("--shard", metavar="I/N", help="run only part I of N of the models")
     run.add_argument("--retry", action="store_true", help="also run models that failed in an earlier run")
     run.add_argument("--dry-run", action="store_true", help="list the models and bad sources; run nothing")

@@ -25,10 +25,10 @@ def add(commands: Commands) -> None:
     COMMAND.add_options(parser)
     parser.add_argument("--format", choices=("text", "json", "sarif", "github"), default="text", help="default text")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only a line of counts for each model")
-    add_verbose(parser, "also print the nodes, and the page of each finding")
+    add_verbose(parser, "also print the nodes, and the web page about each finding")
     add_limits(parser)
     add_pages(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace these files")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.set_defaults(supervise=run)
 
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
-    """Format the results as --format says. Each format is loaded where it is used."""
+    """Format the results for --format. The module of a format is imported only if it is used."""
     if options.format == "json":
         return to_text({"schema_version": 1, "models": results})
     if options.format == "sarif":

@@ -14,18 +14,18 @@ from sliceport.errors import UsageError
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    command = commands.add_parser("defects", help="list what engines are known to do wrong with slicing")
-    command.add_argument("--engine", choices=tuple(ALL_TITLES), help="only what this engine does wrong")
+    command = commands.add_parser("defects", help="list the known defects of engines in slicing")
+    command.add_argument("--engine", choices=tuple(ALL_TITLES), help="list only the defects of this engine")
     add_format(command)
     add_verbose(command, "also print what is right, the workaround and the cases")
     command.set_defaults(run=run)
     actions = command.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    report = actions.add_parser("report", help="draft the report of a defect to the project of an engine")
-    report.add_argument("id", metavar="ID", help="the id of the defect, or its rule, the name of its page")
+    report = actions.add_parser("report", help="draft a bug report about a defect to the project of an engine")
+    report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.
     default = argparse.SUPPRESS
     report.add_argument(
-        "--engine", choices=tuple(ALL_TITLES), default=default, help="by default the first that is wrong"
+        "--engine", choices=tuple(ALL_TITLES), default=default, help="default: the first one with the defect"
     )
     report.set_defaults(run=_print_issue)
 

@@ -14,14 +14,16 @@ from sliceport.commands.options import add_format, add_verbose
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    directml = commands.add_parser("directml", help="the real DirectML: install it, run models on it")
+    directml = commands.add_parser("directml", help="install the real DirectML, and run models on it")
     actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     install = actions.add_parser("install", help="install it into the user's cache")
-    install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
     install.add_argument(
-        "--validator", action="store_true", help="only the library that accepts or refuses descriptors, 25 MB"
+        "--if-possible", action="store_true", help="exit with 0 if it cannot be installed on this machine"
     )
-    status = actions.add_parser("status", help="whether it is there and works")
+    install.add_argument(
+        "--validator", action="store_true", help="install only the library that accepts or refuses descriptors, 25 MB"
+    )
+    status = actions.add_parser("status", help="print whether it is installed and works")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
     add_command(actions, load("directml run"))
@@ -47,7 +49,7 @@ def _install(options: argparse.Namespace) -> bool:
             return True
         emit(f"DirectML is installed in {install.install(say)}")
     for other in install.other_folders():
-        emit(f"{other} is of another version; sliceport directml uninstall removes all of them")
+        emit(f"{other} is of another version; sliceport directml uninstall removes all versions")
     return True
 
 

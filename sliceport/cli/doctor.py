@@ -29,7 +29,9 @@ _OPTIONAL = (
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    command = commands.add_parser("doctor", help="what is installed, whether it works, and how to get what is missing")
+    command = commands.add_parser(
+        "doctor", help="print what is installed, whether it works, and how to install the rest"
+    )
     add_format(command)
     command.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
     add_verbose(command)

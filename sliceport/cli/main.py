@@ -34,8 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name. This process then does the work unless a limit needs a child.
-            By default, the words of this process. A child then does the work on a model, and signals are handled.
+        arguments: The words after the program's name. With words given, this process does the work, except under a
+            limit of time or memory, which only a child process can be held to. None stands for the words of this
+            process; a child then does the work on a model, and this process handles signals.
     """
     if arguments is None:
         return start.main()

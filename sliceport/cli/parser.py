@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         self.formatter_class = colored or self.formatter_class
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version by it
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version so
         emit(message.rstrip("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

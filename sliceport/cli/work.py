@@ -34,10 +34,10 @@ class Work:
         command: The name of a command, one of `sliceport.commands.command.NAMES`.
         model: The model's file.
         output: The file or folder to write; None for none.
-        options: Arguments of the Python function that does the same, `inputs` as names of files.
+        options: Arguments of the corresponding Python function; `inputs` are names of files.
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, which is one line.
-        verbose: The number of `--verbose`.
+        verbose: The number of times that `--verbose` was given.
         columns: The columns of the terminal, if there is one.
     """
 
@@ -71,7 +71,7 @@ class Answer:
 
 
 def add_command(commands: Commands, command: Command) -> None:
-    """Add a parser that describes the work of a command."""
+    """Add the parser of a command; `run` does the work that its options describe."""
     parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
@@ -83,7 +83,7 @@ def add_command(commands: Commands, command: Command) -> None:
         parser.add_argument(
             *command.output_flags, dest="output", required=is_file, metavar=metavar, help=command.output
         )
-        overwritten = "OUT and its weights" if is_file else "files, and DIR if an earlier run wrote it"
+        overwritten = "OUT and the files that belong to it" if is_file else "files, and DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
     parser.listing = command.listing
@@ -199,7 +199,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     """
     output = None if work.output is None else Path(work.output)
     if work.verbose > 1:
-        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # a child that was not forked has no log yet
     context: AbstractContextManager[list[Placement]] = (
         collect_placements(output, owner) if owner and output is not None else nullcontext([])
     )

@@ -20,17 +20,22 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "--engines",
         type=_split,
         metavar="NAMES",
-        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that our tests run, see -v",
+        help="as in onnxruntime-dml,openvino; 'all' adds engines known from reports; "
+        "default: those that our tests run, which -v lists",
     )
     command.add_argument(
         "--engine-versions",
         type=_split,
         default=[],
         metavar="NAME=VERSION",
-        help="leave out what does not concern a version, as in openvino=2025.2",
+        help="leave out the defects of other versions, as in openvino=2025.2",
     )
     command.add_argument(
-        "--fail-on", type=_split, default=list(KINDS), metavar="KINDS", help=f"exit with 1 for: {','.join(KINDS)} (all)"
+        "--fail-on",
+        type=_split,
+        default=list(KINDS),
+        metavar="KINDS",
+        help=f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}",
     )
 
 

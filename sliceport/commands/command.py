@@ -1,4 +1,4 @@
-"""The commands that work on one model: what each takes and does."""
+"""The description of a command that works on one model: its options and its work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Literal
 from sliceport.commands.outcome import Options, Outcome
 
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
-"""The names of the commands on one model. Each is a module of this package, so that a command line loads one alone."""
+"""The names of the commands on one model. Each is a module of this package, and a command line loads only its own."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work on a model's file, given the output, if any, the options, and whether to replace the output.
 
-It may raise any error if the model cannot be worked on.
+An error of any class may mean that the model is unsuitable.
 """
 
 
@@ -28,8 +28,8 @@ class Command:
         name: The words of the command line.
         help: Its line in the help of the command line.
         add_options: Adds the options that the command line and batches share.
-        read_options: Returns these options as arguments of the Python function that does the same, with names of files
-            for `inputs`; raises UsageError.
+        read_options: Returns these options as arguments of the corresponding Python function, with names of files for
+            `inputs`; raises UsageError.
         run: The work.
         model: The placeholder and the help of the model.
         other: The help of a second model; empty if the command takes one model.
@@ -51,7 +51,7 @@ class Command:
     model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)")
     other: str = ""
     writes: Literal["always", "if asked", "never"] = "never"
-    output: str = "where the changed model goes"
+    output: str = "the file to write the changed model to"
     output_flags: Sequence[str] = ("-o", "--output")
     name_output: Callable[[str, Options], str] = lambda *_: ""
     has_pages: bool = False

@@ -1,4 +1,4 @@
-"""`compare`: what engines compute for the slicing nodes of a model, bit for bit."""
+"""`compare`: the outputs of engines for the slicing nodes of a model, compared bit for bit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _list_executors() -> str:
         others = {engine.name: engine.description for engine in engines if engine.name != reference}
         lines = format_descriptions({reference: description} | others)
         by_default = ", ".join(format_.default_executors)
-        blocks.append(f"executors of {format_.title} models, by default\n{by_default}:\n{lines}")
+        blocks.append(f"executors of {format_.title} models,\nby default {by_default}:\n{lines}")
     return "\n\n".join(blocks)
 
 
@@ -75,7 +75,7 @@ def _list_findings(comparison: Comparison) -> list[Finding]:
 
 COMMAND = Command(
     name="compare",
-    help="run lowered nodes and compare them, bit for bit",
+    help="run slicing nodes on several engines, and compare the outputs bit for bit",
     add_options=_add_options,
     read_options=_read_options,
     run=_run,

@@ -1,4 +1,4 @@
-"""`diff`: two engines, or two models, side by side, and the node behind a difference."""
+"""`diff`: two engines, or two models, side by side, and the node that causes a difference."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--on", metavar="ENGINE", help="the engine to test, of two models that of A; see below")
+    command.add_argument("--on", metavar="ENGINE", help="the engine to test; with B, the engine that runs A; see below")
     command.add_argument(
         "--against",
         metavar="ENGINE",
-        help="the engine of the expected outputs, or of B; or a folder of recorded outputs, or a probe's results.json",
+        help="the engine that computes the expected outputs; with B, the engine that runs B; or a folder of recorded "
+        "outputs; or a probe's results.json",
     )
     add_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
@@ -34,10 +35,13 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME:]abs=X,rel=Y,ulp=Z",
-        help="accepted difference of computed outputs, or of output NAME; one bound suffices; default: by element type",
+        help="accepted difference of computed outputs, or of output NAME; meeting one bound is enough; "
+        "default: by element type",
     )
-    command.add_argument("--budget", default="0", metavar="S", help="seconds for the search of the node")
-    help_ = "keep the results of runs there, so that the same command goes on where it ended"
+    command.add_argument(
+        "--budget", default="0", metavar="S", help="seconds for comparison and search; 0 disables the limit"
+    )
+    help_ = "keep the results of runs in DIR, so that the same command continues where it ended"
     command.add_argument("--resume", metavar="DIR", help=help_)
 
 
@@ -53,7 +57,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of an output, empty for all outputs without a name, and the measures of the tolerance."""
+    """Return the name of an output, or an empty name for all other outputs, and the bounds of the tolerance."""
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -117,7 +121,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
-    """Read the results of a probe, which say on what they were run and which inputs were made.
+    """Read the results of a probe. They determine the device, the seed and the sizes of inputs.
 
     Raises:
         UsageError: An option has no effect on results.
@@ -125,7 +129,8 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     from sliceport.diffing.probe_results import read_results
 
     flags = {"other": "second model", "open_sizes": "--input-shapes"}
-    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume"):
+    seeds = ["seeds"] * (options.get("seeds", 1) > 1)
+    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed", *seeds):
         if options.get(name):
             flag = flags.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"--against {options['against']} are results of a probe, which take no {flag}.")
@@ -155,7 +160,8 @@ COMMAND = Command(
     model=("A", "ONNX, or OpenVINO IR (.xml)"),
     other="a second model, which should compute the same",
     writes="if asked",
-    output="also write the smallest model that differs, its data, run.py and issue.md; for results, the next probe",
+    output="also write the smallest model that differs, its data, run.py and issue.md; "
+    "with a probe's results, the next probe",
     output_flags=("-o", "--save"),
     name_output=lambda *_: "diff",
     has_pages=True,

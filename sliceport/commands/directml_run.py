@@ -15,7 +15,7 @@ from sliceport.commands.outcome import Options, Outcome, finding
 def _add_options(command: argparse.ArgumentParser) -> None:
     add_inputs(command)
     command.add_argument(
-        "--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ"
+        "--against", choices=("onnxruntime-cpu",), help="compare with its outputs, and name the nodes that differ"
     )
 
 

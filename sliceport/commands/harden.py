@@ -26,25 +26,26 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--without",
         metavar="FORMS",
-        help=f"for portable and the targets after it: further forms that the engine lacks, by commas ({forms})",
+        help=f"for all targets but onnxruntime-dml and openvino-cpu: further forms that the engine lacks, "
+        f"separated by commas ({forms})",
     )
     command.add_argument(
         "--read-as",
         choices=READINGS,
-        help="for these targets: the reading of a backward Slice to the greatest integer that counts",
+        help="for these targets: the meaning of a Slice with a negative step whose end is the greatest integer",
     )
     command.add_argument(
         "--verify",
         choices=("", *VERIFIERS),
         metavar="ENGINE",
-        help="run old and new model on the target's CPU engine; =onnxruntime-dml: on the real DirectML, too",
+        help="run the old and the new model on the target's CPU engine; =onnxruntime-dml: also on the real DirectML",
     )
     add_inputs(command)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
-    # Without the option it is None; without an engine it is empty.
+    # `options.verify` is None without --verify, and empty for --verify without an engine.
     verify = options.verify == "" or options.verify or False
     return {"target": options.target, "verify": verify} | form | run_options(options)
 

@@ -16,10 +16,12 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     add_input_shapes(command)
     add_feature_level(command)
     command.add_argument("--layout", metavar="NHWC", help="memory layout of inputs and outputs of slicing nodes")
-    command.add_argument("--input-layout", metavar="NHWC", help="the same for inputs alone")
-    command.add_argument("--output-layout", metavar="NHWC", help="the same for outputs alone")
+    command.add_argument("--input-layout", metavar="NHWC", help="memory layout of inputs alone")
+    command.add_argument("--output-layout", metavar="NHWC", help="memory layout of outputs alone")
     command.add_argument(
-        "--views", action="store_true", help="no copy where a slice can be a view of its input's buffer"
+        "--views",
+        action="store_true",
+        help="make slices views of their input's buffer where possible, instead of copies",
     )
 
 
@@ -61,6 +63,6 @@ COMMAND = Command(
     read_options=_read_options,
     run=_run,
     writes="if asked",
-    output="also write program.json, DxDispatch files, annotated model",
+    output="also write program.json, files for DxDispatch, and an annotated model",
     name_output=lambda *_: "program",
 )

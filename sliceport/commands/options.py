@@ -18,7 +18,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
-_SHAPES_HELP = "sizes that the model leaves open, of any inputs; auto chooses primes, auto=0 and auto=1 these sizes"
+_SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -27,7 +27,12 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 def add_feature_level(command: argparse.ArgumentParser) -> None:
     """Add --feature-level."""
-    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
+    command.add_argument(
+        "--feature-level",
+        default=str(LATEST),
+        metavar="X.Y",
+        help=f"the DirectML feature level to lower for; default {LATEST}",
+    )
 
 
 def add_format(command: argparse.ArgumentParser) -> None:
@@ -48,20 +53,20 @@ def add_input_shapes(command: argparse.ArgumentParser) -> None:
 def add_inputs(command: argparse.ArgumentParser) -> None:
     """Add --input-shapes, --seed and --input, which `run_options` reads."""
     add_input_shapes(command)
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the random inputs; default 0")
     command.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=FILE.npy",
-        help="an array to run on instead of random data; several may follow one another",
+        help="arrays to use for these inputs instead of random data",
     )
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add --timeout and --memory."""
-    command.add_argument("--timeout", default="0", metavar="S", help="end the command after so many seconds")
-    command.add_argument("--memory", default="0", metavar="SIZE", help="bound the memory of its process, as in 4G")
+    command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="limit the memory of its process, as in 4G")
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
@@ -100,7 +105,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the shapes of --input-shapes, and with the word `auto` the `open_sizes` of `diff`.
+    """Return the shapes of --input-shapes and, if it has the word `auto`, the argument `open_sizes` of `diff`.
 
     Raises:
         UsageError: A shape is malformed.
@@ -116,7 +121,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with shapes of the model's inputs in place of `open_sizes`.
+    """Replace `open_sizes` in options by shapes of the model's inputs, and return the options.
 
     Raises:
         UsageError: The model does not declare the rank of an input.

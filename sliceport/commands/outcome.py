@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from sliceport.formats import Result
 
 Options = Mapping[str, Any]
-"""Arguments of the Python function that does the same, `inputs` as arrays."""
+"""Arguments of the corresponding Python function; `inputs` are arrays."""
 
 
 class Finding(TypedDict):
-    """One thing that is wrong with a model, or was changed in it; a field is empty where it does not apply."""
+    """A fault of a model, or a change to it; fields that do not apply are empty."""
 
     reason: str
     operator: str
@@ -34,8 +34,8 @@ class Outcome:
         summary: Formats the outcome in one line.
         to_json: Returns the outcome as `--format json` prints it.
         text: Formats the outcome for people, given whether to be verbose and the columns of the terminal, if any.
-        list_findings: Lists what is wrong with the model, or was changed in it.
-        output: The main file that was written; None if none was.
+        list_findings: Lists the faults of the model, or the changes to it.
+        output: The main file that was written; None if no file was written.
         files: The contents of further text files by name, which the command line writes.
     """
 
@@ -66,7 +66,7 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
     Args:
         result: The result of the Python function.
         output: The file that was asked for.
-        list_changes: Lists what was changed, or not; differences that a verification found are added.
+        list_changes: Lists the nodes that were changed or left. Differences that a verification found are added.
     """
 
     def list_findings() -> list[Finding]:

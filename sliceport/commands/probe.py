@@ -1,4 +1,4 @@
-"""`probe`: a folder that finds the node that a device elsewhere computes wrongly."""
+"""`probe`: a folder to run on another machine, to find the node that its device computes wrongly."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from sliceport.commands.outcome import Options, Outcome
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--against", metavar="ENGINE", help="the engine of the expected outputs; see diff --help")
+    command.add_argument(
+        "--against", metavar="ENGINE", help="the engine that computes the expected outputs; see diff --help"
+    )
     add_inputs(command)
-    help_ = "replace all names, or names and weights; weights are random then, of like distribution"
+    help_ = "replace all names in the model, or also its weights by random ones of a similar distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
 
 
@@ -39,7 +41,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 COMMAND = Command(
     name="probe",
-    help="write a folder that finds the node that a device elsewhere computes wrongly",
+    help="write a folder to run on another machine, to find the node that its device computes wrongly",
     add_options=_add_options,
     read_options=_read_options,
     run=_run,

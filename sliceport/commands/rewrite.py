@@ -13,17 +13,17 @@ from sliceport.formats import formats
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--passes", metavar="A,B", help="which passes; see below")
+    command.add_argument("--passes", metavar="A,B", help="the passes to run; see below")
     command.add_argument(
         "--simplify",
         metavar="OPTIMIZERS",
-        help="also simplify all other nodes, by an optimizer of whole graphs or several (A,B); see below",
+        help="also simplify all other nodes, with one or more optimizers of whole graphs (A,B); see below",
     )
     command.add_argument(
         "--verify",
         choices=("", "onnxruntime-cpu"),
         metavar="ENGINE",
-        help="run old and new model on onnxruntime's CPU provider",
+        help="run the old and the new model on onnxruntime's CPU provider",
     )
     add_inputs(command)
 
@@ -37,7 +37,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _list_passes() -> str:
     """Format the passes, those that run by default first, and the optimizers."""
     blocks = []
-    titles = ("passes, by default all of these", "by name only", "optimizers")
+    titles = ("passes, which all run by default", "passes that run only if named", "optimizers")
     for format_ in formats().values():
         lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
         blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]

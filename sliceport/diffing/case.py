@@ -1,4 +1,4 @@
-"""A part of a model that is run by itself, and the values that it computes."""
+"""A part of a model that is run alone, and the values that it computes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from sliceport.diffing.side import Side
 from sliceport.engines.engine import Array, Value, WholeModel
 
 _CHUNK_BYTES = 2**28
-"""The size of all values that one run should return, which stay in memory together."""
+"""The intended size of all values that one run returns, because they are in memory at the same time."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
-"""Numbers of values: of the first run, before their sizes are known, and the largest of any run."""
+"""Numbers of values that a run returns: of the first run, when no sizes are known yet, and the largest of any run."""
 NOT_RUN = Failure("values", "", "")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A part of a model.
+    """A part of a model, which is tested on the bad side of a comparison. The good side computes expected values.
 
     Attributes:
         graph: The graph that it is cut from: the main graph, or one run of a body.
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
-        inputs: The values that it reads, from the good side.
-        constants: Further values that it reads, which follow from shapes and constants alone and are constants here.
+        inputs: The values that it reads, as the good side computed them.
+        constants: Further values that it reads. They depend on shapes and constants alone, so they stay constants.
         failure: Its failure; `NOT_RUN` before it has run.
-        scope: The nodes of control flow around it, each with the title of the body.
+        scope: The nodes of control flow that contain it, outermost first, each with the title of the body.
         holder: The outermost of these nodes; None for a case of the main graph.
-        is_fusion: Whether the failure is gone once the values between the nodes are outputs.
+        is_fusion: Whether the failure disappears if the values between its nodes are outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
-        note: A reservation, such as that the search was ended; or an empty string.
+        note: A caveat, such as that the search ran out of time; or an empty string.
     """
 
     graph: Graph
@@ -103,7 +103,7 @@ class Located(NamedTuple):
 
     Attributes:
         case: The part.
-        expected: Its expected outputs, if the first of two models computed them.
+        expected: Its expected outputs, as the first of two models computed them; None for one model.
         counterpart: The part of the first of two models that computes the same values; None for one model.
     """
 
@@ -115,11 +115,11 @@ class Located(NamedTuple):
 def make_case(
     graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return the case of nodes of a model; None if `values` lacks one that they read."""
+    """Return the case that consists of some nodes of a model; None if `values` lacks a value that they read."""
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
-    # Values that shapes decide stay constants, because engines infer shapes from them.
+    # Values that depend on shapes alone stay constants, because engines infer other shapes from them.
     static = find_static_values(graph)
     inputs = {name: values[name] for name in reads if name not in static}
     constants = {name: values[name] for name in reads if name in static}
@@ -127,9 +127,10 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return values by name: known ones as they are, and others as a side computes them from known ones.
+    """Return values by name: known values unchanged, and all others as a side computes them from the known values.
 
-    Computed values that are not arrays are left out. The result is None if the run fails, or lacks a known value.
+    Computed values that are not arrays are left out. The result is None if the run fails, or needs a value that is not
+    known.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -147,14 +148,14 @@ def compute_all(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs, and the values that a side computes from them, each with its name.
 
-    Left out are values that are not arrays, values that cannot be an output, and all that depends on a node that fails.
-    A value stays in memory only as long as others are computed from it.
+    Left out are values that are not arrays, values that cannot be an output, and all values that depend on a node that
+    fails. A value stays in memory only as long as other values are still computed from it.
 
     Args:
         graph: The model.
         side: The side.
         inputs: The inputs of the model.
-        wanted: The names of the values, which are computed at once if possible; None for all, a few at a time.
+        wanted: The names of the values, which one run computes if possible. None yields all, computed a few at a time.
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
@@ -163,7 +164,7 @@ def compute_all(
         progress.say(f"computing the values of the model: {len(names)} left")
         chunk, later = names[:size], names[size:]
         values = compute(graph, side, computed, chunk)
-        if values is None and len(chunk) > 1:  # one value cannot be an output, or its node fails
+        if values is None and len(chunk) > 1:  # some value cannot be an output, or its node fails
             size = max(1, len(chunk) // 4)
             continue
         names = later
@@ -182,7 +183,7 @@ def compute_all(
 
 
 def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[str]:
-    """Return the names without `value` and all that is computed from it."""
+    """Return the names without `value` and all values that are computed from it."""
     dependents = {value}
     for node in graph.nodes:
         if not dependents.isdisjoint(node.reads):

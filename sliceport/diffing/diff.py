@@ -17,8 +17,8 @@ from sliceport.diffing.difference import (
     Tolerance,
     compare_outputs,
     describe_missing,
+    make_inner_tolerance,
     tolerance_of,
-    within,
 )
 from sliceport.diffing.graph import Graph, find_ancestors
 from sliceport.diffing.inputs import ATTEMPTS
@@ -35,7 +35,7 @@ from sliceport.formats import InputShapes
 from sliceport.wording import spell, with_shapes
 
 _MATCHING_RUNS = 3
-"""The number of inputs on which values of two models must agree to be the same value."""
+"""The number of sets of inputs on which a value of each of two models must agree to count as the same value."""
 
 
 def diff(
@@ -58,21 +58,21 @@ def diff(
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         other: A second model that should compute the same, such as the model after an optimizer.
-        on: The engine to test, with options as in `onnxruntime-cpu:level=basic`; one model needs it. For two models,
-            the engine of the first one.
-        against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
-            engine of the second one. By default onnxruntime's CPU provider without optimization for ONNX, and
-            `Model.evaluate` for OpenVINO, or for two models of one format the same as `on`.
+        on: The engine to test, with options as in `onnxruntime-cpu:level=basic`. One model requires it. Of two models,
+            it runs the first one.
+        against: The engine that computes the expected outputs, or a folder of recorded outputs. Of two models, it runs
+            the second one. The default is onnxruntime's CPU provider without optimization for ONNX, and
+            `Model.evaluate` for OpenVINO. For two models of one format, the default is the same engine as `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
+        inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
         seeds: The largest number of sets of random inputs to try, until outputs differ.
-        open_sizes: The size of all axes that the model leaves open; "primes" for distinct ones.
-        tolerance: The accepted difference of computed outputs, or one for each output by name, where an empty name
-            stands for the others; None for the default of each type. Outputs of nodes that only move elements are
-            exact.
+        open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
+        tolerance: The accepted difference of computed outputs. A mapping has one for each output by name, and under an
+            empty name the one for all other outputs. None is the default of each element type. Outputs that are
+            computed by moving elements alone must be equal.
         budget: Seconds for the comparison and the search; None for no limit.
-        resume: A folder that keeps the results of runs, so that a later call with it continues this one.
+        resume: A folder that keeps the results of runs, so that a later call with the same folder continues this one.
 
     Raises:
         UsageError: An option or a recorded output does not fit, or `diff` cannot cut models of a format.
@@ -94,7 +94,8 @@ def diff(
     shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
     kept_runs = None if resume is None else open_kept_runs(resume)
-    # `sides` are `on` and `against`. For one model, `against` is right; of two models, the first one is, on `on`.
+    # `sides` are the engines `on` and `against`. With one model, `against` computes what is right. With two models, the
+    # first one is right, and it runs on `on`.
     good_and_bad = sides if other is not None else sides[::-1]
     good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
     tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
@@ -125,13 +126,13 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A comparison of two models, which may be one.
+    """A comparison of two models, or of one model on two engines.
 
     Attributes:
         first: The model that computes the expected outputs.
-        second: The model to test.
-        good: The engine of the first.
-        bad: The engine of the second.
+        second: The model to test; for one model, the same object as `first`.
+        good: The engine that runs `first`.
+        bad: The engine that runs `second`.
         names: For each input and output of the second model, its name in the first.
         tolerances: See `diff`; the one for all other outputs has an empty name.
     """
@@ -144,7 +145,7 @@ class _Comparison:
     tolerances: Mapping[str, Tolerance | None]
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
-        """Compare for one seed after the other, until the outputs differ."""
+        """Compare the outputs for one seed after another, until they differ."""
         for seed in seeds:
             run = self._run_both(arrays, shapes, seed)
             report = self._compare(run, seed)
@@ -171,11 +172,11 @@ class _Comparison:
         computed = self._run_first(run.inputs)
         if self._compare(replace(run, actual=computed)).is_equal:
             return self._explain(report, replace(run, expected=computed))
-        note = f"no node is searched, as {self.good} does not compute the recorded outputs"
+        note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
         return replace(report, notes=(note,))
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both sides on the first inputs that the good side runs on, or else those of the first attempt.
+        """Run both sides on the first inputs that the good side runs on, or else on the inputs of the first attempt.
 
         Raises:
             ModelError: Neither side runs its model.
@@ -232,13 +233,13 @@ class _Comparison:
         return replace(report, outputs=outputs, failures=failures)
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
-        """Add to a report the parts that the search finds behind the failures, and notes about the others."""
+        """Add to a report the part that the search finds for each failure, and notes about failures without a part."""
         parts: list[Part] = []
         notes: list[str] = []
         try:
             unsteady = self._find_unsteady(run)
             if unsteady is not None:
-                notes.append(f"{unsteady} computes other outputs in each run, so no node is searched")
+                notes.append(f"{unsteady} computes different outputs in each run, so there is no search for a node")
             else:
                 self._find_parts(run, report.failures, parts, notes)
         except BudgetSpent as error:
@@ -246,7 +247,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Return a side whose second run on the same inputs has other outputs or another failure, or None."""
+        """Return a side that does not repeat its outputs or failure on the same inputs; None if both sides do."""
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
@@ -261,8 +262,8 @@ class _Comparison:
         return None
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
-        """Add the part behind each failure to `parts`, and sentences to `notes`."""
-        # The good side may be the one that does not run.
+        """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
+        # If the good side does not run, it is searched instead of the bad one.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
         found: Iterable[tuple[Failure, Located | None]]
@@ -274,7 +275,7 @@ class _Comparison:
                 (failure, pair.find(names, self._tolerance_for(failure.output)))
                 for failure, names in zip(failures, outputs, strict=True)
             )
-        else:  # there is one model, or the engine of the first one does not run it, so that it is searched alone
+        else:  # one model is searched alone: the only one, or the first one if its engine does not run it
             graph, other = (self.first, bad) if is_pair else (self.second, good)
             found = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
         for failure, located in found:
@@ -282,7 +283,7 @@ class _Comparison:
                 part = _build_part(located, bad, good, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
-            # A part that an earlier output has led to may explain this one, too.
+            # The part that was found for an earlier output may also explain this output.
             ancestors = [self.second.nodes[i] for i in find_ancestors(self.second, [failure.output])]
             explaining = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
             if explaining:
@@ -295,8 +296,9 @@ class _Comparison:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Return a case with the outputs of both sides, the comparison of these, the cause, and the known defects."""
-    bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
+    """Return the part for a case: with the outputs of both sides, their comparison, the cause, and known defects."""
+    # These runs have no limit of time, because the search may have used up its budget.
+    bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     case, counterpart = located.case, located.counterpart
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
@@ -314,12 +316,12 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     if isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = describe_missing(expected, actual)
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
-        outputs = case.compare(actual, expected, within(tolerance))
+        outputs = case.compare(actual, expected, make_inner_tolerance(tolerance))
     defects = [*case.graph.find_defects(model, bad.engine.name)]
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
     nodes = ""
     if counterpart is not None:
         nodes = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
-        if counterpart.nodes:  # an optimizer or a converter may have removed the node with the defect
+        if counterpart.nodes:  # the node with the defect may be one that an optimizer or a converter removed
             defects += counterpart.graph.find_defects(counterpart.model, bad.engine.name)
     return Part(case, bad, good, model, actual, expected, outputs, cause, tuple(dict.fromkeys(defects)), nodes)

@@ -17,12 +17,12 @@ Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shap
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference of two elements that is accepted; one of the three measures suffices.
+    """The largest difference of two elements that is accepted. An element within one of the three bounds is close.
 
     Attributes:
         absolute: The difference itself.
         relative: The difference over the largest finite magnitude of the expected output.
-        ulps: The number of floats that lie between the elements, plus 1.
+        ulps: The number of steps from one float to the next between the elements.
     """
 
     absolute: float = 0.0
@@ -33,7 +33,7 @@ class Tolerance:
 EXACT = Tolerance()
 _TOLERANCES = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
 _MAX_SAMPLES = 10
-_NARROW_TOLERANCE = Tolerance(1e-1, 1e-1)
+_NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1)
 """For bfloat16 and floats of 8 bits or less."""
 
 
@@ -48,18 +48,18 @@ def tolerance_of(value: Value) -> Tolerance:
         return EXACT
     if value.dtype.kind == "c":
         return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]
-    return _TOLERANCES.get(value.dtype.name, _NARROW_TOLERANCE if "float" in value.dtype.name else EXACT)
+    return _TOLERANCES.get(value.dtype.name, _NARROW_FLOAT_TOLERANCE if "float" in value.dtype.name else EXACT)
 
 
-def narrow_tolerance_of(value: Value) -> Tolerance:
+def inner_tolerance_of(value: Value) -> Tolerance:
     """Return the tolerance for a value within a model, where a small difference in small values may grow later."""
     tolerance = tolerance_of(value)
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
 
 
-def within(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
-    """Return a function that gives each value within a model `tolerance`, or if that is None, the one of its type."""
-    return lambda _, value: tolerance or narrow_tolerance_of(value)
+def make_inner_tolerance(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
+    """Return a function that returns `tolerance` for each value within a model; if None, the default of its type."""
+    return lambda _, value: tolerance or inner_tolerance_of(value)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Failure:
     def is_like(self, other: Failure) -> bool:
         """Return whether another failure has the same cause, as far as kinds and messages show.
 
-        Any two differences of outputs count as alike, because a difference may become one of another kind further on.
+        Any two differences of outputs count as alike, because later nodes may change the kind of a difference.
         """
         if self.is_of_run or other.is_of_run:
             return self.kind == other.kind and _signature(self.message) == _signature(other.message)
@@ -158,7 +158,7 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
     if isinstance(actual, tuple) and isinstance(expected, tuple):
         if len(actual) != len(expected):
-            return _different(name, "structure", f"it has {len(actual)} elements for {len(expected)}")
+            return _different(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
         is_close = False
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             element = compare_values(name, a, b, tolerance)
@@ -168,7 +168,7 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
-    return _different(name, "structure", f"it is {_name_kind(actual)} for {_name_kind(expected)}")
+    return _different(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
 
 
 def compare_outputs(
@@ -184,7 +184,11 @@ def compare_outputs(
     return tuple(
         compare_values(name, actual[name], expected[name], tolerances.get(name))
         if name in actual and name in expected
-        else _different(name, "missing", f"only {'one side' if name in actual else 'the other side'} has it")
+        else _different(
+            name,
+            "missing",
+            f"it was {'computed, but not expected' if name in actual else 'expected, but not computed'}",
+        )
         for name in dict.fromkeys((*expected, *actual))
     )
 
@@ -205,9 +209,10 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     """
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:
-        return _different(name, "type", f"its type is {actual.dtype} for {expected.dtype}", **attributes)
+        return _different(name, "type", f"its type is {actual.dtype}, expected {expected.dtype}", **attributes)
     if actual.shape != expected.shape:
-        return _different(name, "shape", f"its shape is {list(actual.shape)} for {list(expected.shape)}", **attributes)
+        shapes = f"its shape is {list(actual.shape)}, expected {list(expected.shape)}"
+        return _different(name, "shape", shapes, **attributes)
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     unequal = a != b if a.dtype == object else (_bytes(a) != _bytes(b)).any(axis=1)
     if not unequal.any():
@@ -235,7 +240,7 @@ def _compare_finite(
     if tolerance == EXACT:
         is_wrong = unequal
     elif ulps is not None and tolerance.ulps:
-        is_wrong &= ulps > tolerance.ulps  # one measure suffices
+        is_wrong &= ulps > tolerance.ulps  # an element within one bound is accepted
     measures: dict[str, Any] = {
         "absolute": float(differences.max(initial=0.0)),
         "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
@@ -276,8 +281,8 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
     """Return the number of steps from one float to the next between the elements; 0 where one is not finite."""
 
     def rank(flat: Array) -> Array:
-        # Floats are sign and magnitude: the integers of negative ones count backwards from the sign bit.
-        bits = flat.dtype.itemsize * 8  # differences of 64 bits may not fit int64
+        # A float is a sign bit and a magnitude, so the bits of negative floats, as integers, count backwards.
+        bits = flat.dtype.itemsize * 8  # the difference of two 64-bit integers may not fit into int64
         integers = flat.view(f"u{flat.dtype.itemsize}").astype(object if bits == 64 else np.int64)
         sign_bit = 1 << (bits - 1)
         return np.where(integers >= sign_bit, sign_bit - integers, integers)
@@ -294,12 +299,14 @@ def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple
         for position in positions[:_MAX_SAMPLES]
     )
     index, actual, expected = samples[0]
-    detail = f"first at index {index}, {actual} for {expected} ({len(positions)} of {flat.size} elements)"
+    detail = (
+        f"first at index {index}, computed {actual}, expected {expected} ({len(positions)} of {flat.size} elements)"
+    )
     return {"detail": detail, "samples": samples}
 
 
 def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
-    """Return the tensors among the expected outputs of a run that failed as differences, with their first elements."""
+    """Return a difference for each tensor among the expected outputs of a failed run, with its first elements."""
     missing = []
     for name, value in outputs.items():
         if isinstance(value, np.ndarray):

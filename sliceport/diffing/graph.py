@@ -25,10 +25,11 @@ class GraphNode:
     Attributes:
         name: Its name, or that of its first output.
         op_type: Its operator.
-        reads: The values that it reads, without constants; those that its bodies read included.
+        reads: The values that it and its bodies read, without constants.
         writes: The values that it writes.
         constants: The constants that it reads.
-        written_name: Its name after that of the function that it was inlined from; empty for a node of no function.
+        written_name: For a node that was inlined from a function, the name of the function and of the node there; or
+            empty.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape or the size of its input, so that its values follow from shapes alone.
     """
@@ -44,7 +45,7 @@ class GraphNode:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names of its outputs and of the node in the model, or only its name in the function it is from."""
+        """The names of its outputs and its own name; for a node from a function, `written_name` alone."""
         return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:
@@ -58,7 +59,7 @@ class Body:
     Attributes:
         title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
-        inputs: The values that the good side hands to it.
+        inputs: The values that the good side passes to it.
     """
 
     title: str
@@ -92,8 +93,8 @@ class ModelToRun(Protocol):
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: For the random arrays.
-            attempt: From 0 to 3. Integers begin at 1 in attempt 1, are 0 or 1 in attempt 2, and 0 in attempt 3, because
-                divisors and indices have narrow ranges.
+            attempt: From 0 to 3. Divisors and indices have narrow ranges, so integers begin at 1 in attempt 1, are 0 or
+                1 in attempt 2, and are 0 in attempt 3.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -165,14 +166,14 @@ class Graph(ModelToRun, Protocol):
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
         """Write models that were cut from this one for a probe, and return the names of their files.
 
-        Files of weights end in `.bin`. Models share them if the format can.
+        The names of files of weights end in `.bin`. Models share these files if the format allows it.
         """
 
     def anonymised(self, mode: str, seed: int, /) -> Graph:
-        """Return the same graph with other names.
+        """Return the same graph with other names, and possibly other weights.
 
         Args:
-            mode: `names`; or `weights` to replace the weights by random ones of like distribution, too.
+            mode: `names`, or `weights` to also replace the weights by random ones of a similar distribution.
             seed: For the random weights.
 
         Raises:
@@ -193,11 +194,12 @@ class Diffable(Protocol):
 
 
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
-    """Return the numbers of the nodes that outputs are computed from, back to known values.
+    """Return the numbers of the nodes that compute outputs from known values.
 
     The order is depth-first: each node comes after the nodes that it reads from.
     """
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
+    # A known value is not computed, unless it is an output.
     producers = {name: i for name, i in producers.items() if name not in known or name in outputs}
     ordered: dict[int, None] = {}
     stack = [producers[name] for name in reversed(list(outputs)) if name in producers]
@@ -218,13 +220,13 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values of nodes that are in `outputs` or that other nodes of a path read."""
+    """Return the values that some nodes write and that are `outputs`, or that other nodes of a path read."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
 
 def find_neighbours(graph: Graph, number: int, steps: int) -> set[int]:
-    """Return the numbers of a node and of the nodes that are at most `steps` before it."""
+    """Return the numbers of a node and of the nodes that are at most `steps` steps before it."""
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
     nodes = {number}
     for _ in range(steps):
@@ -242,6 +244,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether every node of `numbers` that an output is computed from only moves elements."""
+    """Return whether all nodes that compute an output only move elements, as far as they are in `numbers`."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

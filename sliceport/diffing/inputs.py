@@ -15,14 +15,16 @@ from sliceport.formats import InputShapes
 from sliceport.wording import Dims, example_shapes, spell
 
 ATTEMPTS = 4
+"""The number of ranges of random integers, which are tried until a model runs."""
 _BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))
-"""The exclusive upper bound of random integers by attempt, None for that of the input; and the least integer."""
+"""For each attempt, the exclusive upper bound of random integers (None for `DeclaredInput.end`), and the lower one."""
 _MAX_RANDOM = 2**26
+"""The largest number of elements of a random array."""
 _BYTE = 8
 _BUILT_IN = 1
 """The value of `isbuiltin` for NumPy's own types."""
 _MAX_SPAN = 2**58
-"""A product of the sizes other than 0 that NumPy takes for elements of up to 16 bytes."""
+"""NumPy accepts sizes whose product, without sizes of 0, is at most this, for elements of up to 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def make_inputs(
         if model_input.name in arrays:
             inputs[model_input.name] = _fit_given_array(model_input, arrays[model_input.name])
         elif model_input.dtype is None:
-            raise UsageError(f"input {model_input.name!r} has no element type that NumPy has; give an array.")
+            raise UsageError(f"NumPy lacks the element type of input {model_input.name!r}; give an array.")
         else:
             end_of_input = max(end or model_input.end, start + 1)
             shape = _choose_shape(model_input, shapes)
@@ -119,7 +121,7 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
         elements = "text" if is_text else f"{dtype} elements"
         raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
     if not _are_elements(array, dtype):
-        raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not elements.")
+        raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not {dtype} elements.")
     return array.view(dtype)
 
 
@@ -143,10 +145,11 @@ def _count_bits(dtype: np.dtype[Any]) -> int:
 
 
 def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
-    """Return whether raw bytes are elements of a type; one of less than a byte is the lower bits of a byte."""
+    """Return whether raw bytes are elements of a type. An element of less than a byte has the lower bits of one."""
     bits = _count_bits(dtype)
     if bits >= _BYTE:
         return True
+    # The upper bits of the byte are 0 or, for a negative element, copies of its sign.
     signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())
 
@@ -167,7 +170,7 @@ def random_array(
             f"{spell('in inputs', 'with --input')}."
         )
     if prod(filter(None, shape)) > _MAX_SPAN:
-        raise UsageError(f"NumPy has no array of shape {list(shape)}, although it would be empty.")
+        raise UsageError(f"NumPy cannot make an array of shape {list(shape)}, although it would be empty.")
     if dtype.kind == "O":
         return random.integers(0, 1000, shape).astype(str).astype(object)
     if dtype.kind == "b":

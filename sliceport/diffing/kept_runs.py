@@ -1,4 +1,4 @@
-"""Results of runs that are kept in a folder, so that a search that was interrupted goes on."""
+"""Results of runs that are kept in a folder, so that an interrupted search can continue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Keep the result of a run, unless it crashed, lacked memory, or has an output that is strings or no array."""
+        """Keep the result of a run, unless it crashed, lacked memory, or has outputs that are strings or not arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
@@ -89,7 +89,7 @@ def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
 
 
 def _dtype_of(name: str) -> np.dtype[Any]:
-    import ml_dtypes  # noqa: F401  # NumPy knows the names of its types, such as bfloat16, once it is imported
+    import ml_dtypes  # noqa: F401  # it adds types such as bfloat16 to the names that NumPy knows
 
     return np.dtype(name)
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sliceport.diffing.case import Case, Located, compute_all, make_case
-from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
+from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 10
-"""Different values that are tried. Later ones are mostly different because an earlier one is."""
+"""The largest number of different values to try. Later values mostly differ only because an earlier value does."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Fingerprint:
     Attributes:
         kind: Its element type and shape.
         digest: The hash of its bytes.
-        sums: Sums of its elements with random signs, each over the square root of their number.
+        sums: Sums of its elements with random signs, each divided by the square root of the number of elements.
         bound: The largest difference of `sums` that counts as rounding.
     """
 
@@ -43,9 +43,9 @@ class Fingerprint:
         flat = np.ascontiguousarray(array).reshape(-1)
         data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
         sums: tuple[complex, ...] = ()
-        bound, tolerance = 0.0, narrow_tolerance_of(flat)
+        bound, tolerance = 0.0, inner_tolerance_of(flat)
         if tolerance.absolute and flat.size:
-            # NaN and infinities become finite numbers, so that their places still decide about the sums.
+            # NaN and infinities become finite numbers, so that the sums depend on their positions.
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
             # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
@@ -87,10 +87,10 @@ class Pair:
 
     Args:
         first: The model that is right by definition.
-        second: The other one.
-        sides: The engine of each.
-        names: The names in the first model of inputs and outputs of the second.
-        runs: Inputs of the first model: those on which an output differs, and more to match values of other names.
+        second: The model to test.
+        sides: The engines of the first and of the second model.
+        names: For each input and output of the second model, its name in the first.
+        runs: Sets of inputs of the first model: one on which an output differs, then more to match values by content.
 
     Attributes:
         note: A sentence about how many values were matched, and how.
@@ -109,8 +109,9 @@ class Pair:
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
-        # An exporter that numbers values gives one name to different values, mostly of different operators. Between
-        # formats, the names of operators differ, so those of values are trusted.
+        # Exporters that number the values may use one name for different values in each model, mostly of different
+        # operators. So names are trusted only if the same operator writes most of the values that share a name.
+        # Between formats, operators have different names, so this cannot be checked, and names are trusted.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
         pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
         is_same = [operator == other for operator, other in pairs if other is not None]
@@ -137,7 +138,7 @@ class Pair:
             if not all_prints or list(map(set, prints)) == list(map(set, all_prints[0])):
                 all_prints.append(prints)
             if self._are_names_kept and prints[0].keys() >= {self._names.get(name, name) for name in prints[1]}:
-                break  # further runs are only compared to match values by their fingerprints
+                break  # further runs are only needed to match values by their fingerprints
         expected, actual = (
             {name: tuple(prints[i][name] for prints in all_prints) for name in all_prints[0][i]} for i in range(2)
         )
@@ -168,7 +169,7 @@ class Pair:
         return +counts
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match values as different if their nodes read the same values and have the same operator or the same readers.
+        """Match values that differ: their nodes read the same values, and have the same operator or the same readers.
 
         Args:
             unmatched: The values of the first model without a counterpart.
@@ -194,7 +195,7 @@ class Pair:
     def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
         """Return the first part on the way to outputs of the second model whose value differs; None if none is found.
 
-        From then on its value is taken from the first model, so that the next call finds another part.
+        Afterwards, the value of this part is taken from the first model, so that the next call finds another part.
 
         Args:
             outputs: The names of the outputs.
@@ -215,10 +216,10 @@ class Pair:
         return None
 
     def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
-        """Yield the parts to test, the smallest first: up to different values, then up to the outputs.
+        """Yield the parts to test, the smallest first: parts that end at values that differ, then at the outputs.
 
-        A part begins at close values. The last ones begin at equal values, because close values may add up to a
-        difference.
+        A part begins at values that are close in both models. The last parts begin at equal values, because small
+        deviations may add up to a difference.
         """
         path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
         written = [name for number in path for name in self._second.nodes[number].writes]
@@ -258,7 +259,7 @@ class Pair:
         if isinstance(actual, Failure):
             return actual
         (name,) = case.outputs
-        return compare_values(name, actual.get(name), expected, tolerance or narrow_tolerance_of(expected)).failure
+        return compare_values(name, actual.get(name), expected, tolerance or inner_tolerance_of(expected)).failure
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Return the smallest differing part of the first run of a body that differs.
@@ -274,13 +275,13 @@ class Pair:
             part.graph.bodies(part.numbers[0], part.values, side.run)
             for part, side in zip((counterpart, case), self._sides, strict=True)
         )
-        with suppress(RunFailed):  # the engine runs the bodies only within their node
+        with suppress(RunFailed):  # the engine cannot run a body outside its node
             for first, second in zip(first_runs, second_runs, strict=False):
                 expected, actual = (
                     side.try_run(body.graph.whole(), body.inputs)
                     for body, side in zip((first, second), self._sides, strict=True)
                 )
-                # Both bodies run on the same values. Formats and optimizers have names of their own.
+                # Both bodies run on the same values, but a format or an optimizer may have given them other names.
                 names = _match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
                     outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
@@ -303,7 +304,7 @@ def _match_by_value(
     Args:
         first: Values of the first model.
         second: Values of the second model.
-        has_faults: Whether values may be wrong, so that the others are matched by name, or else by type and shape.
+        has_faults: Whether values may be wrong. Values without a match are then matched by name, or by type and shape.
     """
     expected, actual = (
         {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -326,7 +327,7 @@ def _match_by_value(
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:
-    """Return the operators of the nodes that read each value, sorted; an output of the graph has an empty one, too."""
+    """Return the operators of the nodes that read each value, sorted; an output of the graph also has an empty one."""
     readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
     for node in sorted(graph.nodes, key=lambda node: node.op_type):
         for name in node.reads:

@@ -1,4 +1,4 @@
-"""A search on a device that is elsewhere, in rounds: each round cuts a model at up to 16 places for a run there."""
+"""A search on the device of another machine, in rounds. Each round cuts a model at up to 16 places."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 
 WAYS = 16
-"""The largest number of parts that a round cuts the open range into."""
+"""The largest number of parts of the open range: the nodes that may be the first one that fails."""
 _VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
-"""Numbers of steps back from the last node, to find the nodes that a fusion takes together."""
+"""Numbers of steps back from the last node that are tried, to find the nodes that an engine fuses."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A model to be cut, of nodes on the path.
+    """A choice of nodes on the `Path`, which are cut out as a model.
 
     Attributes:
-        kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and those that are
-            at most `depth` steps before it; `spread` for the same, with all their values as outputs.
+        kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and the nodes that
+            are at most `depth` steps before it; `spread` for the same nodes as `around`, with all values as outputs.
         size: The number of nodes on the path up to the last one.
-        start: The place of the first node of a prefix.
+        start: The position of the first node of a prefix.
         depth: See `kind`.
-        outputs: The outputs, as places in `Path.values`.
+        outputs: The outputs, as positions in `Path.values`.
     """
 
     kind: Literal["prefix", "around", "spread"]
@@ -46,7 +46,7 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a search, which results bring back. It names nodes by their places on the path.
+    """The state of a search. A probe contains it, and so do its results. Nodes are positions on the path.
 
     Attributes:
         model: The digest of the model.
@@ -54,15 +54,15 @@ class State:
         shapes: Sizes of inputs that the model leaves open.
         seed: For the random inputs.
         reference: The engine that computes the expected values.
-        anonymise: `names` or `weights` if these are replaced.
+        anonymise: `names` or `weights` if these are replaced, or empty.
         round: The number of this round, from 1.
-        low: The number of nodes up to which the model is right.
-        high: The number of nodes up to which it fails.
-        front: The first node of each `prefix`. The right values of earlier nodes are inputs.
-        is_last: Whether this round looks for the nodes around the last one that fail together.
+        low: The number of nodes of the longest prefix that is right.
+        high: The number of nodes of the shortest prefix that fails.
+        front: The position of the first node of each `prefix`. The right values of earlier nodes are inputs.
+        is_last: Whether this round looks for the smallest group of nodes that ends with the last one and fails.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
-        version: The version of this form.
+        version: The version of these fields.
     """
 
     model: str
@@ -101,14 +101,14 @@ def refuse_damage(part: str) -> Iterator[None]:
     """Raise a UsageError about a part of results for the errors that malformed JSON values cause."""
     try:
         yield
-    except UsageError:  # which is a ValueError
+    except UsageError:  # it is a ValueError, too, but has its own message
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise UsageError(f"the results are damaged: {part} cannot be read.") from None
 
 
 class Path:
-    """The nodes that the outputs of a model are computed from, each after those that it reads from.
+    """The nodes that the outputs of a model are computed from, each after the nodes that it reads from.
 
     Attributes:
         graph: The model.
@@ -138,7 +138,7 @@ class Path:
         length = max(high - low, WAYS)
         sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # each node has a prefix, so that the node itself can be named, too
+        if high - low <= WAYS:  # each node ends a prefix, and runs alone as well
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
@@ -155,5 +155,5 @@ class Path:
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return a cut on right values; None if one of the values that it reads is missing."""
+        """Return the case of a cut, which reads right values; None if one of these values is missing."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

@@ -48,7 +48,7 @@ class Probe:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
         model_bytes: The size of the whole model, without external data files.
-        avoided: The values that cannot be at a cut because of their element types.
+        avoided: The values where the model cannot be cut: they are not arrays of NumPy's types, or were not computed.
     """
 
     state: State
@@ -63,7 +63,7 @@ class Probe:
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"
         avoided = count_of(len(self.avoided), "value")
-        note = f"; no cut is at {avoided} that a probe cannot hold, such as {self.avoided[0]!r}" if self.avoided else ""
+        note = f"; no cut at {avoided} that a probe cannot hold, such as {self.avoided[0]!r}" if self.avoided else ""
         return f"round {self.state.round}: {models} for a range of {nodes}; {ending}{note}"
 
     def to_json(self) -> dict[str, Any]:
@@ -84,17 +84,17 @@ def probe(
     anonymise: str = "",
     overwrite: bool = False,
 ) -> Probe:
-    """Write a folder that finds the first node that a device elsewhere computes wrongly.
+    """Write a folder of cut models, whose results on another device lead to the first node that it computes wrongly.
 
     Args:
-        model: See `diff`, as for `input_shapes`, `inputs`, `seed` and `open_sizes`.
+        model: See `diff`, also for `input_shapes`, `inputs`, `seed` and `open_sizes`.
         directory: The folder.
         against: The engine that computes the expected outputs; by default as in `diff`.
         input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
         seed: For the random inputs.
         open_sizes: The size of all axes that the model leaves open.
-        anonymise: `names` to replace all names; `weights` to replace the weights by random ones, too.
+        anonymise: `names` to replace all names, or `weights` to also replace the weights by random ones.
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
@@ -145,7 +145,9 @@ class Round:
             inputs = {name: inputs[old] for name, old in zip(graph.inputs, self.graph.inputs, strict=True)}
         values, chosen, avoided = _choose_cuts(Path(graph), self.good, inputs, state)
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
-            raise UsageError("the model has an input, or only outputs, of element types that a probe cannot hold.")
+            raise UsageError(
+                "an input of the model, or each of its outputs, has an element type that a probe cannot hold."
+            )
         cases = [case for _, case in chosen]
         numbers = {name: i for i, name in enumerate(dict.fromkeys(n for c in cases for n in (*c.inputs, *c.outputs)))}
         sizes: dict[str, int] = {}
@@ -177,7 +179,7 @@ class Round:
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
-    """Return right values, the cuts of a round that can run on them elsewhere with their cases, and avoided values.
+    """Return right values, the cuts of a round that a device can run on them, with their cases, and the avoided values.
 
     Outputs that cannot be saved, and cuts that repeat another one, are left out.
     """
@@ -198,7 +200,7 @@ def _choose_cuts(
 
 def _can_save(array: Array) -> bool:
     """Return whether every program on a device can read an array: NumPy's own numbers and booleans."""
-    # float8_e5m2 of ml_dtypes has kind f, too
+    # The kind is not enough: float8_e5m2 of ml_dtypes has kind f, too.
     return array.dtype.kind in "fiub" and array.dtype.type.__module__ == "numpy"
 
 

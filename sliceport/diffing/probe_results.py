@@ -14,7 +14,7 @@ import numpy as np
 
 from sliceport.arguments import read_inputs
 from sliceport.diffing.case import compute_all
-from sliceport.diffing.difference import EXACT, Failure, Kind, OutputDiff, Tolerance, narrow_tolerance_of, tolerance_of
+from sliceport.diffing.difference import EXACT, Failure, Kind, OutputDiff, Tolerance, inner_tolerance_of, tolerance_of
 from sliceport.diffing.graph import find_boundary, only_moves
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import digest_run
@@ -32,7 +32,7 @@ _ENGINES = {
     "DmlExecutionProvider": "onnxruntime-dml",
     "CPU": "openvino-cpu",
 }
-"""The engines of the table of defects by the places of runs; other places have no entries."""
+"""The engines of the table of defects by the provider or device of a run. No other one has known defects."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
 """The numbers that programs on a device write for a difference that is not finite, which JSON lacks."""
 _Outcome = tuple[OutputDiff, ...] | Failure
@@ -42,7 +42,7 @@ _Verdicts = Mapping[Cut, Failure | None]
 
 @dataclass(frozen=True)
 class _Device:
-    """The engine of a run elsewhere, as reports name it."""
+    """The engine of a run on another machine, as reports name it."""
 
     name: str
     runtime: str
@@ -80,7 +80,7 @@ def read_results(
         model: The model that the probe was written for.
         file: The results.
         inputs: The arrays for inputs that the probe was written with.
-        tolerance: See `diff`; the number of floats between elements is not measured.
+        tolerance: See `diff`; `ulps` cannot be used, because a probe does not measure it.
 
     Raises:
         UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version; or
@@ -179,72 +179,80 @@ class _Results:
         right = [cut for cut, each in failures.items() if each is None or (failure.is_of_run and not each.is_of_run)]
         # Cuts that fail in another way have no verdict.
         verdicts: _Verdicts = {cut: failing.get(cut) for cut in failures if cut in failing or cut in right}
-        return self._finish(report, state, verdicts) if state.is_last else self._narrow(report, state, verdicts)
+        return (
+            self._judge_last_round(report, state, verdicts)
+            if state.is_last
+            else self._judge_round(report, state, verdicts)
+        )
 
-    def _narrow(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
+    def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
         """Judge a round that is not the last: name the one node that is left, or plan a round with a smaller range."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
-        if not sizes and state.front:  # values in front of the cuts belong to the failure
-            return self._continue(report, replace(state, front=0))
+        if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
+            return self._plan_next_round(report, replace(state, front=0))
         if not sizes:
-            return self._end(report, "no part of the model that was cut out fails like the whole")
+            return self._build_reading(report, "no part of the model that was cut out fails like the whole")
         high = min(sizes)
         right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
         low = max([state.low, *(size for size in right if size < high)])
         last = [self.path.numbers[high - 1]]
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)
         if low == high - 1 and alone is not None:
-            return self._name(report, alone, verdicts)
+            return self._report_part(report, alone, verdicts)
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing):
-            return self._continue(report, replace(state, low=low, high=high, is_last=True))
+            return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
         is_cut_at_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
-        return self._continue(report, replace(state, low=low, high=high, front=front))
+        return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
-    def _finish(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
+    def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
         """Judge the last round: name the first of its parts that fails, or repeat it if cuts did not run."""
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
-            return self._name(report, part, verdicts)
+            return self._report_part(report, part, verdicts)
         if self.missing:
-            return self._continue(report, state)
-        return self._end(report, f"no part that ends with {self._node(state.high)} fails like the whole")
+            return self._plan_next_round(report, state)
+        return self._build_reading(
+            report, f"no part that ends with {self._describe_node(state.high)} fails like the whole"
+        )
 
-    def _continue(self, report: DiffReport, state: State) -> Reading:
+    def _plan_next_round(self, report: DiffReport, state: State) -> Reading:
         """Return the report about the open range, and the next round."""
-        count, last = state.high - state.low, self._node(state.high)
+        count, last = state.high - state.low, self._describe_node(state.high)
         text = (
-            f"the first node that differs is one of {count}: {self._node(state.low + 1)} to {last}"
+            f"the first node that differs is one of {count}: {self._describe_node(state.low + 1)} to {last}"
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A complete round halves the range at least; two more find the nodes of a fusion and values far in front.
+        # A complete round at least halves the range. Two more may find the nodes of a fusion, and nodes far in front.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
-        reading = self._end(report, text, f"round {state.round} of at most {most_rounds} is read")
+        reading = self._build_reading(
+            report, text, f"these are the results of round {state.round} of at most {most_rounds}"
+        )
         next_state = replace(state, round=state.round + 1, cuts={})
         return reading._replace(next_round=replace(self.round, state=next_state))
 
-    def _end(self, report: DiffReport, *notes: str) -> Reading:
+    def _build_reading(self, report: DiffReport, *notes: str) -> Reading:
         """Return the report with notes, and no next round."""
         if self.missing:
             notes = (*notes, f"{count_of(self.missing, 'model')} of this probe did not run")
         return Reading(replace(report, notes=notes), None)
 
-    def _name(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
+    def _report_part(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
         """Return the report that names a cut as the part at fault."""
         graph, good, failure = self.path.graph, self.round.good, verdicts[cut]
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))
         case = self.path.case_of(cut, values)
         if case is None:
-            return self._end(report, f"first node that differs: {self._node(cut.size)}")
+            return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
         spread = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and verdicts[each] is None}
         note = ""
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
             note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:
-            note = f"a probe does not enter bodies: any node in those of {case.culprit} may be the one at fault"
+            note = f"a probe does not enter bodies: any node in a body of {case.culprit} may be the one at fault"
         is_fusion = cut.kind == "around" and (cut.depth, cut.size) in spread
         case = replace(case, failure=failure, is_fusion=is_fusion, note=note)
         expected = good.try_run(case.model, case.inputs)
@@ -252,9 +260,9 @@ class _Results:
         outcome = self.outcomes[cut]
         compared = () if isinstance(outcome, Failure) else outcome
         part = Part(case, self.bad, good, case.model, failure, expected, compared, defects=defects)
-        return self._end(replace(report, parts=(part,)))
+        return self._build_reading(replace(report, parts=(part,)))
 
-    def _node(self, size: int) -> str:
+    def _describe_node(self, size: int) -> str:
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
 
     def _compare(self, name: str, cut: Cut) -> _Outcome:
@@ -264,14 +272,17 @@ class _Results:
             if "kind" in result:
                 return Failure(result["kind"], "", shorten(result["detail"]))
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)
-            return tuple(_judge(output, measures, self._tolerance(cut, output, measures)) for output, measures in pairs)
+            return tuple(
+                _compare_measures(output, measures, self._tolerance(cut, output, measures))
+                for output, measures in pairs
+            )
 
     def _tolerance(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT
         value = np.empty(0, measures.get("element", "float32"))
-        default = tolerance_of(value) if cut.is_whole(self.round.state) else narrow_tolerance_of(value)
+        default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
 
 
@@ -282,7 +293,7 @@ def _failure_of(outcome: _Outcome) -> Failure | None:
     return next((output.failure for output in outcome if output.failure is not None), None)
 
 
-def _judge(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> OutputDiff:
+def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> OutputDiff:
     """Return the comparison of an output from its measures."""
     if "kind" in measures:
         return OutputDiff(name, status="different", kind=measures["kind"], detail=measures["detail"])
@@ -298,5 +309,5 @@ def _judge(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> Outp
     got, expected = (str(np.frombuffer(bytes(measures[key]), about["element"])[0]) for key in ("got", "expected"))
     sample = (str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]), got, expected)
     counts = f"{measures['unequal']} of {prod(about['shape'])} elements are not equal"
-    detail = f"at index {sample[0]}, {sample[1]} for {sample[2]} ({counts})"
+    detail = f"at index {sample[0]}, computed {sample[1]}, expected {sample[2]} ({counts})"
     return OutputDiff(name, status="different", kind=special or "values", detail=detail, samples=(sample,), **about)

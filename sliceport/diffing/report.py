@@ -33,7 +33,7 @@ class Part:
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
         counterpart: The nodes of the first of two models that compute the same value; empty for one model.
-        explained: The outputs of the model that differ because of it, if several outputs differ.
+        explained: The outputs of the model that differ because of this part, if several outputs differ.
     """
 
     case: Case
@@ -53,7 +53,7 @@ class Part:
         """The sentence about a fusion that is to blame, or an empty string."""
         if not self.case.is_fusion:
             return ""
-        return "a fusion is to blame: with the values between these nodes as outputs, too, the result is right"
+        return "a fusion is to blame: if the values between these nodes are also outputs, the result is right"
 
     @property
     def sentences(self) -> list[str]:
@@ -70,10 +70,12 @@ class Part:
         inside = f" in {'; '.join(case.scope)}" if case.scope else ""
         lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.culprit}{inside}"]
         if count > 1:
-            lines.append(f"it takes {count} nodes together: {listed}")
+            lines.append(
+                f"the {'failure' if case.failure.is_of_run else 'difference'} needs {count} nodes together: {listed}"
+            )
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
         counterpart = f"its counterpart in the first model: {self.counterpart}" if self.counterpart else ""
-        explained = f"behind the difference of: {', '.join(self.explained)}" if self.explained else ""
+        explained = f"causes the difference in: {', '.join(self.explained)}" if self.explained else ""
         return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note, explained))]
 
     def to_json(self) -> dict[str, Any]:
@@ -108,9 +110,9 @@ class DiffReport:
         failed: The engine that did not run its model, or an empty string.
         failed_model: The model that did not run: `model`, or of two models `first model` or `second model`.
         failures: The failure of the run, or of each output that differs.
-        parts: The smallest part of the model behind each failure; a part behind several is there once.
+        parts: The smallest part of the model that causes each failure. A part that causes several is listed once.
         notes: Sentences about the search, such as why a failure has no part.
-        runs: The number of runs of engines up to the end of the search, without results that were kept.
+        runs: The number of runs that engines made until the search ended. Results that were kept do not count.
     """
 
     on: str

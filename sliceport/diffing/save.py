@@ -75,10 +75,10 @@ def _draft_issue(part: Part) -> str:
     inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
     observed = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
     steps = [
-        f"Run `python run.py` beside the attached model, which was cut from a larger one. Its nodes: "
+        f"Run `python run.py` in the folder of the attached model, which was cut from a larger one. Its nodes: "
         f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
         *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
-        *([f"The expected values are those of the model before: {part.counterpart}."] if part.counterpart else []),
+        *([f"The expected values are those of the original model: {part.counterpart}."] if part.counterpart else []),
     ]
     seen = [
         *(_list_elements(part.actual) if not is_of_run else []),

@@ -1,4 +1,4 @@
-"""The search for the smallest part of a model that fails. It cuts the model, as more outputs would disable fusions."""
+"""The search for the smallest part of a model that fails. More outputs would disable fusions, so it cuts the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
-from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, within
+from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, make_inner_tolerance
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
@@ -16,7 +16,7 @@ from sliceport.engines.engine import Array
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
 _MAX_NAMED, _MAX_STEPS = 3, 3
-"""Numbers of named nodes that are tried, and of steps back from a node to the nodes that are tried with it."""
+"""The largest numbers of named nodes to try, and of steps back from a node to the nodes that are tried with it."""
 
 
 class Search:
@@ -26,7 +26,7 @@ class Search:
         graph: The model.
         bad: The side that is searched.
         good: The side that computes expected values, and the inputs of cases.
-        inputs: The inputs of the model, and values that are taken as they are.
+        inputs: The inputs of the model, and further known values, which are not computed again.
         failure: The failure of the whole model.
         tolerance: The accepted difference of computed values; None for the default of their type.
 
@@ -73,7 +73,7 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str]) -> list[str]:
-        """Return the outputs that differ; all if the bad side fails or a value is missing, none if the good fails."""
+        """Return which outputs differ: all if the bad side fails or a value is missing, none if the good side fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
@@ -110,9 +110,9 @@ class Search:
         return False
 
     def _reduce(self) -> None:
-        """Shrink the best case: to the last node and a few before it, or else to what its output needs; then by parts.
+        """Shrink the best case to its last node and a few before it, or else to the nodes that its output needs.
 
-        The parts that are removed are halves at first, then quarters and so on. The good side computes their values.
+        Then remove parts of it: halves at first, then quarters and so on. The good side computes their values.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:  # keep the nodes that the output needs
@@ -132,16 +132,16 @@ class Search:
             size = size if len(self.best.numbers) < count_before else size // 2
 
     def _remove(self, removed: Sequence[int]) -> bool:
-        """Remove nodes from the best case if it fails without them, and return whether it does."""
+        """Remove nodes from the best case if it still fails without them, and return whether it does."""
         best = self.best
         assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
         written = {name for i in remaining for name in self._graph.nodes[i].writes}
-        # A run may fail at nodes that no output needs, but outputs can only differ if nodes that are left write them.
+        # A run may fail at a node that no output needs, but an output can only differ if a remaining node writes it.
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # An engine may accept a node once more values are outputs, so no value becomes one unless none is left.
+        # With more outputs, an engine may accept the nodes, so values become outputs only if no output is left.
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._try(remaining, values, outputs or None)
 
@@ -157,24 +157,24 @@ class Search:
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
             if case is not None and isinstance(failure, Failure):
                 nodes = ", ".join(map(str, best.nodes))
-                note = f"in the model it fails together with others ({nodes}: {best.failure.message})"
+                note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
                 self._failure = failure
                 self.best = replace(case, failure=failure, note=note)
                 return
 
     def _check_fusion(self) -> None:
-        """Set `is_fusion` of the best case: the failure is gone once the values between the nodes are outputs."""
+        """Set `is_fusion` of the best case: whether it is right if the values between its nodes are outputs, too."""
         best = self.best
         assert best is not None
         if len(best.numbers) > 1:
             case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
             result = self._compare(case)
-            is_compared = self._failure.is_of_run or result != ()  # else the good side does not run the case
+            is_compared = self._failure.is_of_run or result != ()  # an empty result means that the good side fails
             is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
             self.best = replace(best, is_fusion=is_right)
 
     def _enter_body(self) -> None:
-        """Search a body of control flow, if one fails on the inputs that the good side hands to it."""
+        """Search a body of control flow, if one fails on the inputs that the good side passes to it."""
         best = self.best
         assert best is not None
         if len(best.numbers) != 1:
@@ -196,11 +196,11 @@ class Search:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
                     self.best = replace(inner, scope=scope, holder=best.culprit)
                 return
-        except RunFailed:  # the good side runs the body only within its node
+        except RunFailed:  # the good side cannot run a body outside its node
             return
 
     def _fix_shapes(self) -> None:
-        """Give the inputs of the best case the sizes of their arrays, unless it fails with open sizes alone."""
+        """Give the inputs of the best case the sizes of their arrays, unless it fails only with open sizes."""
         assert self.best is not None
         fixed = replace(self.best, has_fixed_shapes=True)
         self.best = fixed if self.fails(fixed) else self.best
@@ -241,7 +241,7 @@ class Search:
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
-        return case.compare(actual, comparable, within(self._tolerance))
+        return case.compare(actual, comparable, make_inner_tolerance(self._tolerance))
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, computed by the good side; None if it cannot."""
@@ -264,7 +264,7 @@ def search_each(
 ) -> Iterator[tuple[Failure, Located | None]]:
     """Yield each failure of a model with the smallest case of it.
 
-    The latter is None if no part of the model fails, or if the output is right with the right values of earlier cases.
+    The case is None if no part of the model fails, or if the output becomes right once earlier cases have right values.
 
     Args:
         graph: The model.
@@ -290,7 +290,7 @@ def search_each(
 
 
 def _bisect(size: int, fails: Callable[[int], bool]) -> int:
-    """Return the least size that fails, if all greater ones fail, too; `size` if it does not fail itself."""
+    """Return the smallest size that fails, given that all larger sizes fail, too; `size` if it does not fail itself."""
     if not size or not fails(size):
         return size
     least = 1

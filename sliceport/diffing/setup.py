@@ -21,7 +21,7 @@ DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arrays, those from the caller, and chosen ones for the other inputs with open shapes.
+    """Return the shapes of arrays, the shapes from the caller, and chosen shapes for all other inputs with open sizes.
 
     Args:
         model: The model.
@@ -73,13 +73,13 @@ def read_engines(
     By default, `against` is the one of `DEFAULT_AGAINST`, or the same as `on` for two models of one format.
 
     Raises:
-        UsageError: An engine is unknown, does not run the format, or must be named, or both are the same.
+        UsageError: An engine is unknown, does not run the format, or must be named; or both engines are the same.
     """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
         engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
         example = spell(f'on="{engine}"', f"--on {engine}")
-        raise UsageError(f"name the engine that is in question with {option}, as in {example}.")
+        raise UsageError(f"name the engine to test with {option}, as in {example}.")
     if against is None or is_recorded:
         share_engine = is_pair and on is not None and first.format == second.format
         against = on if share_engine else DEFAULT_AGAINST.get(second.format, "")

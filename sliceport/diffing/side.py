@@ -1,4 +1,7 @@
-"""One side of a comparison: an engine with its options, whose runs may crash, hang or lack memory."""
+"""One side of a comparison: an engine with its options, whose runs may crash, hang or lack memory.
+
+The good side computes the expected values, and the bad side is tested.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ class Budget:
 
     Attributes:
         seconds: The time; None for no limit.
+        runs: The number of runs so far.
     """
 
     seconds: float | None = None
@@ -69,7 +73,7 @@ class Side:
     Attributes:
         engine: The engine.
         options: Its options.
-        budget: The time and the number of runs of the search that it is part of.
+        budget: The time and the number of runs of the search, shared by both sides.
         kept_runs: The results of earlier runs; None to run everything.
     """
 
@@ -131,7 +135,7 @@ class Side:
         except ChildDied as error:
             return Failure("crash", "", f"its process {error}")
         except MemoryError:
-            return Failure("memory", "", "it takes more memory than there is")
+            return Failure("memory", "", "it needs more memory than is available")
         except SliceportError as error:
             return Failure("error", "", shorten(str(error)).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything
@@ -142,7 +146,7 @@ class Side:
 def _run_in_child(
     name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
 ) -> dict[str, Value]:
-    """Run a model on the engine of this name. It is looked up in the child, because engines need not be picklable."""
+    """Run a model on the engine called `name`. The child looks it up, because engines need not be picklable."""
     return model_engines()[name].run_model(model, inputs, options)
 
 

@@ -1,4 +1,7 @@
-"""Verification of a changed model: on several inputs it must compute what the model before the change computes."""
+"""Verification of a changed model: it must compute the same outputs as the original model on several inputs.
+
+The model before is the original model, and the model after is the changed one.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class InputRun:
         outputs: The outputs that it computed on the reference.
         label: The end of a sentence that describes the inputs, or an empty string.
         is_repeat: Whether it repeats the first run with another seed or other sizes of open axes.
-        has_other_sizes: Whether it differs in the sizes.
+        has_other_sizes: Whether its sizes of open axes differ from those of the first run.
     """
 
     inputs: Mapping[str, Array]
@@ -66,7 +69,7 @@ class Verification:
     Attributes:
         runs: The runs of the model before.
         differences: The outputs that the model after computes differently.
-        notes: Sentences about what was not compared, or not bit for bit.
+        notes: Sentences about comparisons that were left out, or are not bit for bit.
         equality: The sentence about a verification without differences.
     """
 
@@ -77,7 +80,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the changed model may take the place of the other."""
+        """Whether the changed model may replace the original one."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class Trial:
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the model after.
-        before: The engine of the model before; None for the reference, whose outputs the runs have.
+        before: The engine of the model before; None for the reference, whose outputs are part of the runs.
         tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
             round differently; None if all outputs must be equal bit for bit.
     """
@@ -118,10 +121,10 @@ class Verifier:
     Attributes:
         before: The model before.
         after: The model after.
-        reference: The engine that computes what is expected.
+        reference: The engine that computes the expected outputs.
         names: For each input and output of the model after that was renamed, its name in the model before.
-        moved: The outputs that are made by moving elements alone, so that no engine may round them.
-        notes: Sentences about what was not compared, or not bit for bit.
+        moved: The outputs that are computed by moving elements alone, so that no engine may round them.
+        notes: Sentences about comparisons that were left out, or are not bit for bit.
     """
 
     before: ModelToRun
@@ -140,14 +143,14 @@ class Verifier:
         *,
         tries_empty: bool = False,
     ) -> list[InputRun]:
-        """Run the model before with several seeds, and several sizes of open axes; note those that it does not run on.
+        """Run the model before with several seeds and sizes of open axes; note the inputs that it does not run on.
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
-            shapes: Sizes for inputs with open shapes, and of `arrays`; others get distinct primes, smaller ones, or 1.
+            shapes: Sizes for inputs with open shapes, and of `arrays`; other inputs get primes, smaller primes, or 1.
             arrays: Arrays that are used as they are.
             seed: The first seed.
-            tries_empty: Whether the last run has 0 for all open axes, on which engines differ.
+            tries_empty: Whether the last run has the size 0 for all open axes, where engines often differ.
 
         Raises:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
@@ -171,17 +174,17 @@ class Verifier:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
                 runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
             except (ModelError, UsageError):
-                self.notes.append(f"not compared{label}: the original model does not run on them")
+                self.notes.append(f"not compared{label}: the original model does not run on these inputs")
         return runs
 
     def _run_before(
         self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
     ) -> tuple[dict[str, Array], dict[str, Value]]:
-        say(f"running the model before on {self.reference}")
+        say(f"running the original model on {self.reference}")
         return first_that_runs(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
-        """Compare the models on one run after the other, until they differ.
+        """Compare the models on one run after another, until they differ.
 
         Raises:
             NotVerified: No trial compares them, an output cannot be compared, or the model before computes something
@@ -215,15 +218,15 @@ class Verifier:
 
         Raises:
             _NotComparedError: An engine does not run the model before, or it refuses the model after at sizes of open
-                axes that the first run did not have, maybe because it optimizes.
+                axes that the first run did not have, maybe because an optimizer relied on other sizes.
             NotVerified: An output cannot be compared, or the model before computes something else each time.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
         if trial.before is not None:
-            say(f"running the model before {where}")
+            say(f"running the original model {where}")
             expected = self._try_before(trial.before, run)
-        say(f"running the model after {where}")
+        say(f"running the changed model {where}")
         try:
             inputs = {self._name_after(name): array for name, array in run.inputs.items()}
             actual = compute(trial.after, self.after, inputs)
@@ -231,10 +234,11 @@ class Verifier:
             if trial.before is None and trial.after != self.reference:
                 self._try_before(trial.after, run)
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
-                # An optimizer may rely on sizes that the model needs, and an invalid model may still run on others.
-                raise _NotComparedError(f"after the change: {failed}") from None
+                # This need not be a fault. An optimizer may rely on sizes that the model needs, although the model also
+                # runs on others without the optimizer.
+                raise _NotComparedError(f"because the changed model fails: {failed}") from None
             self._check_repeats(trial, run, expected, where)
-            yield Difference("", f"{where} the model runs before, and not after: {failed}.")
+            yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
             return
         actual = {self.names.get(name, name): value for name, value in actual.items()}
         yield from self._list_differences(trial, run, expected, actual, where)
@@ -256,8 +260,8 @@ class Verifier:
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
             elif (
                 output.status == "close" and trial.before is not None
-            ):  # the same engine ran both models, so that rounding is worth a note
-                rounding = f"by {min(output.absolute, output.relative):.1g} of its largest value: it rounds"
+            ):  # the same engine ran both models, so a rounding difference comes from the change
+                rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
             self._check_repeats(trial, run, expected, where)
@@ -267,19 +271,23 @@ class Verifier:
         try:
             return compute(side, self.before, run.inputs)
         except RunFailed as failed:
-            raise _NotComparedError(f"before the change: {failed}") from None
+            raise _NotComparedError(f"because the original model fails: {failed}") from None
 
     def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
-        """Raise NotVerified if the model before computes something else now."""
-        say("running the model before once more")
+        """Raise NotVerified if the model before computes other outputs when it runs again."""
+        say("running the original model once more")
         try:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
         except RunFailed as failed:
-            raise NotVerified(f"{where} the model before runs once, and then it does not ({failed}).") from None
+            raise NotVerified(
+                f"{where} the original model ran once, but failed when it was repeated ({failed})."
+            ) from None
         outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
         varying = [output.name for output in outputs if output.status == "different"]
         if varying:
-            raise NotVerified(f"{where} the model before computes other values each time for {list_names(varying)}.")
+            raise NotVerified(
+                f"{where} the original model computes different values in each run for {list_names(varying)}."
+            )
 
     def _name_after(self, name: str) -> str:
         """Return the name of an input in the model after."""
@@ -342,7 +350,7 @@ def first_that_runs(
 def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
     """Return three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1.
 
-    The list is empty if no other input has open axes.
+    The list is empty if `shapes` contains all inputs with open axes.
     """
     ones = fill_sizes(declared, shapes, 1)
     if not ones:

@@ -40,7 +40,7 @@ class Comparison:
             nothing).
         detail: One sentence; empty for `equal`. For `accepted`, the name of what accepts.
         bytes_compared: Number of output bytes that were compared.
-        alone: Whether the node ran by itself on random data, because it is inside a control flow body.
+        alone: Whether the node ran outside its model on random data, because it is inside a control flow body.
         defects: The known defects that explain the result.
     """
 
@@ -63,8 +63,8 @@ class Report:
     """All comparisons of one model.
 
     Attributes:
-        comparisons: One for each node and executor that takes part, or for each node that none runs, in the model's
-            order.
+        comparisons: One for each node and executor that takes part, in the model's order; also one for a node that no
+            executor runs.
         program: The lowered program of the model.
         reference: The executor that computed the expected values, with its version.
         command: The command that repeats the comparison.
@@ -145,7 +145,7 @@ def compare_node(
             share an operator.
         reference: Name of the engine that computed `values`.
         model: A model of the node alone, in its format; see `SingleNode`.
-        alone: Whether `values` are from a run of the node by itself, on random data.
+        alone: Whether `values` are from a run of the node outside its model, on random data.
     """
     node = lowered.resolved
     try:
@@ -199,7 +199,7 @@ def _run_operators(
     values: Mapping[str, TensorBytes],
     cache: dict[tuple[str, int], list[Bytes]],
 ) -> dict[str, Bytes]:
-    """Run the operators of a node and return the bytes of each output, those of aliases and empty outputs too."""
+    """Run the operators of a node and return the bytes of each output, including aliases and empty outputs."""
     cuts = lowered.resolved.cuts
     actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
@@ -221,12 +221,12 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
     """Describe how an output differs, or return an empty string. `actual` may be padded to a multiple of 4 bytes."""
     if expected.shape != shape:
-        return f"its shape is {list(shape)} for {list(expected.shape)}."
+        return f"its shape is {list(shape)}, expected {list(expected.shape)}."
     if actual is None:
         return "it was not computed."
     size = expected.data.size
     if actual.size < size or actual.size >= size + 4:
-        return f"it has {actual.size} bytes for {size}."
+        return f"it has {actual.size} bytes, expected {size}."
     unequal = np.flatnonzero(expected.data != actual[:size])
     if not unequal.size:
         return ""
@@ -236,7 +236,8 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
     index = [int(i) for i in np.unravel_index(position * elements_per_byte, shape)]
     bytes_of_both = (data[position * width : (position + 1) * width] for data in (actual, expected.data))
     actual_hex, expected_hex = (bytes(data).hex() for data in bytes_of_both)
-    return f"first at index {index}, bytes {actual_hex} for {expected_hex} ({unequal.size} of {size} bytes differ)."
+    both = f"computed bytes {actual_hex}, expected {expected_hex}"
+    return f"first at index {index}, {both} ({unequal.size} of {size} bytes differ)."
 
 
 def reproducing_command(

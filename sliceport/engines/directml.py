@@ -53,7 +53,7 @@ class DirectML:
 
 
 def _diagnose(report: dict[str, Any]) -> Diagnosis:
-    """Return the diagnosis for a report of `status`."""
+    """Convert a report of `status` to a diagnosis."""
     if not report["installed"]:
         if report["missing"] is not None:
             return Diagnosis("DirectML", "missing", f"it cannot be installed here: {report['missing']}")

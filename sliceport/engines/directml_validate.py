@@ -15,7 +15,7 @@ class DirectMLValidate:
     """The engine that asks DirectML's library whether it accepts operators, in a child process."""
 
     name = "directml-validate"
-    description = "the descriptors, accepted or refused by DirectML; by default where its validator is installed"
+    description = "DirectML accepts or refuses the descriptors; takes part by default if its validator is installed"
 
     def is_ready(self) -> bool:
         """Return whether the library is installed; see `OperatorValidator`."""

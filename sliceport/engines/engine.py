@@ -1,8 +1,8 @@
 """The protocols of engines, which `compare` and `diff` compare with one another.
 
 An operator engine runs the operators that a slicing node was lowered to, for models of every format, and a validator
-accepts or refuses them. A node engine runs the slicing node itself, and a model engine runs whole models, for models of
-the formats that they name. Engines register under the entry point group `sliceport.engines`.
+accepts or refuses them. A node engine runs the slicing node itself, and a model engine runs whole models; each names
+the formats that it can run. Engines register under the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations

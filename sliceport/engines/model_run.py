@@ -126,4 +126,4 @@ class ModelRun:
 
 def describe_transient(failure: str) -> str:
     """Format the note on a request to DirectML that failed once and then succeeded."""
-    return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"
+    return f"transient: a request to DirectML failed once, but succeeded on a fresh host ({failure.rstrip('.')})"

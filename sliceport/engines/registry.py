@@ -58,7 +58,7 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
         format_: The format of the model.
 
     Raises:
-        UsageError: `names` is not a sequence of names, has an unknown one, or only that of the reference.
+        UsageError: `names` is not a sequence of names, contains an unknown name, or names the reference alone.
     """
     available, reference = engines_of(format_.name), format_.reference[0]
     if names is None:

@@ -13,7 +13,7 @@ from sliceport.shell import join
 from sliceport.wording import count_of
 
 Result = Mapping[str, Any]
-"""The name of a model with `CheckReport.to_json()`, or with the `error` that kept it from being checked."""
+"""The file name `model`, with the values of `CheckReport.to_json()`, or with the `error` that prevented the check."""
 LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 """The levels of kinds in SARIF and on GitHub."""
 HINT = "sliceport check --engines all MODEL adds engines that are known from the reports of users alone"
@@ -31,7 +31,7 @@ class Group:
         detail: The values that cause it.
         nodes: The nodes, each with the names of the nodes and attributes around its graph.
         model: The model's file.
-        is_reported: Whether it is one of the groups about reports, which come last.
+        is_reported: Whether the group is about reports of users; such groups come last.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Group:
     def effects(self) -> str:
         """The behavior of the engines, those that behave alike together, as the end of a sentence.
 
-        It is empty if only reports support the entry and this is not the group about the reports.
+        It is empty if the entry comes from reports alone, unless this is the group about the reports.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""

@@ -1,4 +1,4 @@
-"""The table of defects as text, and an entry as a report to the project of an engine."""
+"""The table of defects as text, and an entry as a bug report to the project of an engine."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
 
 
 def defect_issue(defect: Defect, engine: str) -> str:
-    """Draft the report of a defect to the project of an engine, in Markdown."""
+    """Draft a bug report about a defect to the project of an engine, in Markdown."""
     divergence = defect.divergence_on(engine)
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
-    examples = defect.examples_on(engine) or defect.examples  # reports are entries without outcomes
+    examples = defect.examples_on(engine) or defect.examples  # no outcomes are known of an entry from reports
     steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):

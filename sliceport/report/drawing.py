@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _MAX_TEXT = 26
 _CHARACTER = 7.3
-"""Pixels of a monospaced character of 12 pixels, rounded up."""
+"""The width of a monospaced character of 12 pixels, in pixels and rounded up."""
 _ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
-"""Pixels: the height of a layer, from a layer to the next, between boxes, around all."""
+"""Pixels: the height of a layer, the space between layers, the space between boxes, and the margin of the drawing."""
 
 
 @dataclass(eq=False)
@@ -22,7 +22,8 @@ class Box:
     """A box of a drawing.
 
     Attributes:
-        kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: an edge that passes a layer.
+        kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: the point where an edge
+            passes through a layer.
         lines: One or two lines of text, none for a bend.
         title: The whole text.
         sources: The boxes that edges lead from.

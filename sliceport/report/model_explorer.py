@@ -1,6 +1,6 @@
 """Node data for Google's Model Explorer: texts and colors for the nodes of the graph that it shows.
 
-The format is `GraphNodeData`, or by graph `ModelNodeData`, of
+The format is `GraphNodeData` for one graph, or `ModelNodeData` for several, of
 https://github.com/google-ai-edge/model-explorer/blob/main/src/server/package/src/model_explorer/node_data_builder.py
 """
 
@@ -43,7 +43,7 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 def diff_node_data(report: DiffReport, model: str) -> str:
     """Return node data of the smallest parts that differ: their nodes in amber, the first that differ in red.
 
-    A part of a body marks the node of the main graph that has the body, too.
+    For a part of a body, the node of the main graph that contains the body is also marked.
     """
 
     def marks() -> Iterator[Mark]:
@@ -64,7 +64,8 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the names of the rules, colored by the first kind of `KINDS`.
 
-    A finding in a body also marks the node of the main graph around it; one in a body of a body marks only that node.
+    A finding in a body also marks the node of the main graph that contains the body. A finding in a body of a body
+    marks this node alone.
     """
 
     def marks() -> Iterator[Mark]:
@@ -74,16 +75,16 @@ def check_node_data(result: Result, model: str) -> str:
                 yield Mark([finding["node"]], text, color)
             else:
                 holder, _, attribute = finding["scope"][0].rpartition(".")
-                # `attribute` is that of the outermost body, where a node of an inner body is not.
+                # The outermost body, which `attribute` names, contains the node only if there is no inner body.
                 yield Mark([holder], text, color, attribute, [finding["node"]] * (len(finding["scope"]) == 1))
 
     return _node_data("sliceport check", model, marks())
 
 
 def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
-    """Return node data as JSON, for one graph or by the id of the graph.
+    """Return node data as JSON, of one graph or of several graphs by their ids.
 
-    Nodes without an id are left out; a node with several texts has its first color.
+    Nodes without an id are left out. A node with several texts has the color of the first one.
     """
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
@@ -100,7 +101,7 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
         return id_
 
     for mark in marks:
-        # The main graph is first, so that a node outside of it is one of a function.
+        # The main graph is tried first. A node that is not in it is in the graph of a function.
         holder = next(filter(None, (color_node(graph, mark.names, mark) for graph in graphs)), "")
         body = f"{holder}/{mark.attribute}"
         if mark.inner and not color_node(main, [f"{body}/{name}" for name in mark.inner], mark):

@@ -30,7 +30,7 @@ def open_template(name: str, **filters: Any) -> Template:
         loader=jinja2.FunctionLoader(read_text),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if type(value) is str else value,  # leaves Markup, a subclass
+        finalize=lambda value: printable(value) if type(value) is str else value,  # keeps Markup, a subclass of str
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -1,7 +1,7 @@
 """Findings of `sliceport check` as SARIF 2.1.0, which code scanners and editors read.
 
-Source: Static Analysis Results Interchange Format (SARIF) Version 2.1.0, OASIS Standard. Numbers of sections are those
-of that document.
+Source: Static Analysis Results Interchange Format (SARIF) Version 2.1.0, OASIS Standard. Section numbers refer to that
+document.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def test_model_that_evaluate_cannot_run_is_compared_on_the_plugin(tmp_path: Path
     assert verification is not None
     assert verification.is_equal
     (note,) = verification.to_json()["notes"]
-    assert note.startswith("not compared by Model.evaluate, before the change: ")
+    assert note.startswith("not compared by Model.evaluate, because the original model fails: ")
 
 
 def test_rounding_differs_on_the_plugin_alone() -> None:

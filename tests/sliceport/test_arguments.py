@@ -118,7 +118,7 @@ BAD_SHAPES = [
     ({"x": (-1, 6)}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]\.$"),
     ({"x": np.array([-1, 6])}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]\.$"),
     ({"x": (2**63, 6)}, r"the shape of input 'x' must have sizes below 2\*\*63, got \[9223372036854775808, 6\]\.$"),
-    ({3: (4, 6)}, r"input_shapes must map names of inputs to sizes, got 3 for a name\.$"),
+    ({3: (4, 6)}, r"input_shapes must map names of inputs to sizes, got 3 as a name\.$"),
     ([("x", (4, 6))], r"input_shapes must map names of inputs to sizes, got \[\('x', \(4, 6\)\)\]\.$"),
 ]
 
@@ -218,7 +218,7 @@ class Refusing:
         ({"x": [[1.0] * 6]}, "input 'x' must be a NumPy array, got list; numpy.array makes one"),
         ({"x": None}, "input 'x' must be a NumPy array, got NoneType"),
         ({"x": Refusing()}, r"input 'x' cannot be made a NumPy array \(it requires grad. Detach it\)\.$"),
-        ({3: np.zeros(2)}, "inputs must map names of inputs to arrays, got 3 for a name"),
+        ({3: np.zeros(2)}, "inputs must map names of inputs to arrays, got 3 as a name"),
         (np.zeros(2), r"inputs must map names of inputs to arrays, got array\(\[0\., 0\.\]\)"),
     ],
     ids=lambda each: repr(each)[:20],

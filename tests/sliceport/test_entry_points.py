@@ -99,7 +99,7 @@ def test_what_is_no_engine(tmp_path: Path, models: Path, value: str, sentence: s
 def test_two_of_the_same_name(tmp_path: Path, models: Path) -> None:
     done = sliceport(install(tmp_path, a="REVERSED", b="REVERSED"), "compare", str(models / "rule_coalesce.onnx"))
     assert done.returncode == 2
-    assert "takes the name 'reversed', which another one has." in done.stderr
+    assert "has the name 'reversed', like an earlier entry point." in done.stderr
 
 
 def test_what_is_no_format(tmp_path: Path) -> None:

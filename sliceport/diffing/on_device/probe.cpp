@@ -73,8 +73,8 @@ Text list(const std::vector<int64_t>& numbers) {
 Text measure(const Ort::Value& value, const Array& expected) {
     const auto info = value.GetTensorTypeAndShapeInfo();
     const auto [type, name, number] = ELEMENTS[info.GetElementType() < std::size(ELEMENTS) ? info.GetElementType() : 0];
-    for (auto& each : ELEMENTS) if (each.type == expected.type && type != each.type) return fail("type", "its type is " + name + " for " + each.name);
-    if (info.GetShape() != expected.shape) return fail("shape", "its shape is " + list(info.GetShape()) + " for " + list(expected.shape));
+    for (auto& each : ELEMENTS) if (each.type == expected.type && type != each.type) return fail("type", "its type is " + name + ", expected " + each.name);
+    if (info.GetShape() != expected.shape) return fail("shape", "its shape is " + list(info.GetShape()) + ", expected " + list(expected.shape));
     const char *data = static_cast<const char*>(value.GetTensorRawData()), *right = expected.bytes.data();
     size_t size = type[2] - '0', unequal = 0, at = 0;
     double absolute = -1, largest = 0;

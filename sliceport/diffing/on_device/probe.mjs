@@ -42,9 +42,9 @@ const bitsOf = (data) => new Uint8Array(data.buffer, data.byteOffset, data.byteL
 
 function measure(got, expected) {
   const { type, dims } = expected;
-  if (got.type !== type) return { kind: "type", detail: `its type is ${got.type} for ${type}` };
+  if (got.type !== type) return { kind: "type", detail: `its type is ${got.type}, expected ${type}` };
   const shapes = [got.dims, dims].map((each) => `[${each.join(", ")}]`);
-  if (shapes[0] !== shapes[1]) return { kind: "shape", detail: `its shape is ${shapes[0]} for ${shapes[1]}` };
+  if (shapes[0] !== shapes[1]) return { kind: "shape", detail: `its shape is ${shapes[0]}, expected ${shapes[1]}` };
   const right = expected.data, size = right.length, width = right.BYTES_PER_ELEMENT;
   const [a, b] = [bitsOf(got.data), bitsOf(right)];
   const data = new right.constructor(a.slice().buffer); // onnxruntime-web may return Float16Array

@@ -36,7 +36,7 @@ def measure(got: Any, expected: Any) -> dict[str, Any]:
     """Return the measures of the difference between an output and the expected one."""
     for kind, a, b in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
         if a != b:
-            return {"kind": kind, "detail": f"its {kind} is {a} for {b}"}
+            return {"kind": kind, "detail": f"its {kind} is {a}, expected {b}"}
     a, b = (np.ascontiguousarray(each).reshape(-1) for each in (got, expected))
     unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     measures = {"element": got.dtype.name, "shape": list(got.shape), "unequal": int(unequal.sum())}
@@ -66,7 +66,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
-    """Return the result of a cut that a process of its own runs, so that a crash is a result, too."""
+    """Return the result of a cut that a separate process runs, so that a crash is a result, too."""
     words = [sys.executable, __file__, *sys.argv[1:], "--cut", cut["model"]]
     try:
         done = subprocess.run(words, capture_output=True, timeout=options.timeout, check=False)
@@ -85,13 +85,15 @@ def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
 
 
 def main() -> None:
-    """Run all cuts, and write the results after each one, so that an interrupted run leaves those that it has."""
+    """Run all cuts. Write the results after each one, so that an interrupted run leaves its results so far."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
-    parser.add_argument("--provider", default="CPUExecutionProvider", help="of onnxruntime")
-    parser.add_argument("--device", default="CPU", help="of OpenVINO")
+    parser.add_argument("--provider", default="CPUExecutionProvider", help="the execution provider of onnxruntime")
+    parser.add_argument("--device", default="CPU", help="the device of OpenVINO")
     parser.add_argument("--option", type=lambda text: text.partition("=")[::2], action="append", default=[])
-    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for one model; default 600 seconds")
+    parser.add_argument(
+        "--timeout", type=float, default=600, metavar="S", help="limit for one model; default 600 seconds"
+    )
     parser.add_argument("--cut", help=argparse.SUPPRESS)
     options = parser.parse_args()
     state, cuts, digests = read_probe()

@@ -409,7 +409,7 @@ class TestCompare:
         code, out, _ = run("compare", models / "rule_coalesce.onnx", "--seed", "3")
         assert code == 1
         assert "mismatch: Slice 'slice_a': output 'a' by dml-emulator differs from onnxruntime-cpu: first at" in out
-        assert "index [0, 0, 1], bytes" in out
+        assert "index [0, 0, 1], computed bytes" in out
         assert f"reproduce: sliceport compare {models / 'rule_coalesce.onnx'} --seed 3 --feature-level 6.4" in out
 
     def test_without_onnxruntime_the_extra_is_named(

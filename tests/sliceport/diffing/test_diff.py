@@ -185,7 +185,7 @@ def test_engine_that_is_not_deterministic_is_no_finding_about_a_node(differ: Dif
     report = differ(CHAIN, fault, seeds=3)
     assert not report.is_equal
     assert report.part is None
-    assert "computes other outputs in each run" in report.notes[0]
+    assert "computes different outputs in each run" in report.notes[0]
 
 
 BODIES = """(float[2] x, bool yes) => (y) <int64 three = {3}, bool go = {1}> {

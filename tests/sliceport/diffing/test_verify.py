@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sliceport.diffing.difference import Failure, Kind
+from sliceport.diffing.difference import Failure, Kind, Tolerance
 from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.diffing.verify import Trial, Verifier
+from sliceport.diffing.verify import InputRun, Trial, Verifier
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.formats import InputShapes
 
@@ -97,3 +97,12 @@ def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) 
         *[(4, 4, FIRST)] * 3,
         *[(4, 4, size) for size in (3, 1, 0)],
     ]
+
+
+def test_note_on_rounding_scales_small_outputs_by_their_largest_value() -> None:
+    side = Side(Engine(), {})
+    expected, actual = ({"x": np.full(2, value, np.float32)} for value in (1e-3, 1.01e-3))
+    verifier = Verifier(Model("before"), Model("after"), side)
+    trial = Trial("on engine", side, side, lambda _: Tolerance(1e-4, 1e-4))
+    assert verifier._list_differences(trial, InputRun({}, expected), expected, actual, "on engine") == []
+    assert verifier.notes == ["output 'x' differs on engine by up to 1e-05 (0.01 of its largest value), by rounding."]

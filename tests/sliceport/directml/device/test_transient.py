@@ -167,7 +167,7 @@ def test_a_host_that_dies_once_before_and_once_after_does_not_fail_a_verificatio
     Killer(monkeypatch, 1, 3)  # each is sent again, so the model runs as the second request, its result as the fourth
     assert harden(tmp_path) == 0
     said = capsys.readouterr().out
-    transient = "transient: a request to DirectML failed once and on a fresh host did not (the DirectML host program"
+    transient = "transient: a request to DirectML failed once, but succeeded on a fresh host (the DirectML host program"
     assert said.count(transient) == 2
 
 
