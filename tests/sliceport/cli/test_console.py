@@ -295,7 +295,7 @@ class TestUnforeseen:
             (OSError(5, "Input/output error"), "(OSError: [Errno 5] Input/output error)"),
             (MemoryError(), "the model exceeds the memory of this machine"),
             (RecursionError("deep"), "the model exceeds the nesting depth of this machine"),
-            (ValueError("x" * 5000), f"(ValueError: {'x' * 300}...)"),
+            (ValueError("x" * 5000), f"(ValueError: {'x' * 300}…)"),
         ],
     )
     def test_is_a_sentence_that_names_the_file(
