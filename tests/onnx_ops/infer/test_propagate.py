@@ -314,7 +314,7 @@ def test_empty_tensors_with_sizes_beyond_numpy_are_lowered(tmp_path: Path, nodes
     (lowered,) = sliceport.lower(tmp_path / "m.onnx").nodes
     assert lowered.verdict in ("empty", "folded")
     sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "o.onnx")
-    with pytest.raises(sliceport.SliceportError, match="NumPy has no array of shape|onnxruntime"):
+    with pytest.raises(sliceport.SliceportError, match="NumPy cannot make an array of shape|onnxruntime"):
         sliceport.compare(tmp_path / "m.onnx")
 
 
