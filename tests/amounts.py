@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 _IS_LONG = os.environ.get("LONG") == "yes"
 
-long_only = pytest.mark.skipif(not _IS_LONG, reason="takes seconds, and others test the same on less: LONG=yes runs it")
+long_only = pytest.mark.skipif(not _IS_LONG, reason="takes long: LONG=yes runs it, as CI does")
 
 
 def amount(cases: int) -> int:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
+from amounts import amount
 from node_cases import OPERATORS, check_case, draw_case
 from sessions import run_unoptimized
 
@@ -16,7 +17,7 @@ from onnx_ops.infer import exact, rules, shape_arithmetic
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 
-CASES = 200
+CASES = amount(200)
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)

@@ -1,4 +1,4 @@
-"""The operators in C++ as CMake builds them for tests, once for each state of the sources."""
+"""The operators in C++, and the programs that use them, which CMake builds once for each state of the sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import openvino as ov
 import pytest
 from openvino.utils.node_factory import NodeFactory
 
-from ov_ext.native import SOURCE
+from ov_ext.native import SOURCE, find_library
 
 TESTS = Path(__file__).parent
 
@@ -40,7 +40,7 @@ def build(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that CMake built, with `libsliceport_openvino.so` and `tests/`."""
+    """Return the folder that CMake built, with the programs in `tests/`. Warnings of the compiler are errors."""
     missing = _missing()
     if missing is not None:
         pytest.skip(missing)
@@ -61,8 +61,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def library(built: Path) -> Path:
-    return built / "libsliceport_openvino.so"
+def library() -> Path:
+    """Return the library that `python -m ov_ext.native build` built."""
+    found = find_library(ov.__version__)
+    if found.path is None:
+        pytest.skip(found.reason)
+    return found.path
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import openvino as ov
+from amounts import long_only
 from openvino_models import constant, parameter
 
 import ov_ext.strided_slice
@@ -23,6 +24,7 @@ def run(*words: object) -> str:
     return done.stdout
 
 
+@long_only
 def test_a_program_opens_an_ir_with_our_operators_and_runs_it(built: Path, library: Path, tmp_path: Path) -> None:
     source = parameter([2, 3, 4])
     inputs = [source, constant([0, 1, 0]), constant([0, 0, 0]), constant([-1, 1, 2])]
@@ -33,6 +35,7 @@ def test_a_program_opens_an_ir_with_our_operators_and_runs_it(built: Path, libra
     assert printed.split("\n")[:2] == ["[2,2]", "16 18 4 6 "]
 
 
+@long_only
 def test_data_and_slices_of_every_kind_are_right(built: Path) -> None:
     """The program compares with plain loops; built with sanitizers, it also finds accesses out of bounds."""
     right, _, refused = run(built / "tests" / "exercise", 1, 250).partition(" slices are right, ")
