@@ -225,7 +225,7 @@ def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int],
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
 
-def find_neighbours(graph: Graph, number: int, steps: int) -> set[int]:
+def find_predecessors(graph: Graph, number: int, steps: int) -> set[int]:
     """Return the numbers of a node and of the nodes that are at most `steps` steps before it."""
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
     nodes = {number}

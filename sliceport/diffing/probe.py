@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sliceport.diffing.case import Case, make_case
 from sliceport.diffing.difference import Failure
-from sliceport.diffing.graph import Graph, find_ancestors, find_frontier, find_neighbours
+from sliceport.diffing.graph import Graph, find_ancestors, find_frontier, find_predecessors
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 
@@ -145,7 +145,7 @@ class Path:
         """Return the numbers of the nodes of a cut in the graph."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
-        return sorted(find_neighbours(self.graph, self.numbers[cut.size - 1], cut.depth))
+        return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
         """Return the values that a cut has as outputs, before those that cannot be compared are left out."""

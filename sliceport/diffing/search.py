@@ -9,7 +9,7 @@ from dataclasses import replace
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, make_inner_tolerance
-from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_neighbours
+from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
 
@@ -83,7 +83,7 @@ class Search:
         if not self._failure.is_of_run:
             return False
         named = _find_named(self._graph, self._failure)
-        return any(self._try_neighbours(i, self._inputs) for i in named[:_MAX_NAMED])
+        return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
         """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
@@ -93,7 +93,7 @@ class Search:
         _bisect(len(self._path), lambda size: self._try(self._path[:size], self._inputs))
         return self.best is not None
 
-    def _try_neighbours(self, number: int, known: Mapping[str, Array]) -> bool:
+    def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it; return whether a case fails like the model.
 
         Only the outputs of the node itself are outputs of the cases.
@@ -103,7 +103,7 @@ class Search:
             known: Values that the inputs of a case are computed from.
         """
         for steps in range(_MAX_STEPS + 1):
-            numbers = find_neighbours(self._graph, number, steps)
+            numbers = find_predecessors(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
             if boundary is not None and self._try(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
@@ -119,10 +119,10 @@ class Search:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if not self._try_neighbours(last, self.best.values) and len(numbers) < len(self.best.numbers):
+            if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
                 self._try(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:
-            self._try_neighbours(self.best.numbers[-1], self.best.values)
+            self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             start, count_before = 0, len(self.best.numbers)
