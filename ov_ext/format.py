@@ -90,7 +90,12 @@ class OpenVINO:
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Any) -> Report:
-        """Compare engines on each node alone, on random data; see `ov_ext.compare`."""
+        """Compare engines on each node alone, on random data; see `ov_ext.compare`.
+
+        Raises:
+            UsageError: `inputs` are given, or an option is not valid (see `ov_ext.compare`).
+            ModelError: The model cannot be read.
+        """
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.compare import compare
 
@@ -139,7 +144,13 @@ class OpenVINO:
         overwrite: bool = False,
         **options: Any,
     ) -> Result:
-        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
+        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`.
+
+        Raises:
+            UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
+            ModelError: The model cannot be read.
+            NotVerified: The verification came to no result.
+        """
         from ov_ext import read_model, write_model
         from ov_ext.hardening import harden
         from ov_ext.verify import verify_hardening

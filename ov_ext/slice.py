@@ -34,7 +34,11 @@ class Slice(SlicingOp):
             self.set_inputs(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Read indices that are attributes. There are no other attributes."""
+        """Connect indices that are attributes. There are no other attributes.
+
+        Raises:
+            InvalidSlice: An attribute is not a list of integers.
+        """
         self.connect_fixed(visitor, NAMES)
         return True
 

@@ -55,7 +55,11 @@ class StridedSlice(SlicingOp):
         return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Write or read the masks."""
+        """Write or read the masks, and connect indices that are attributes.
+
+        Raises:
+            InvalidSlice: A mask is not a list of 0 and 1, or an index attribute is not a list of integers.
+        """
         # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
         try:

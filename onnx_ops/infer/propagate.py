@@ -127,8 +127,10 @@ class _Propagation:
         self._serialized_types: dict[tuple[int, Dims | None], bytes] = {}
 
     def run(self) -> list[Facts]:
+        """Return the facts in the order that `propagate` describes."""
+        # A model of an IR version below 3 imports no operator sets. Its operators are those of version 1.
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
         return self._reported

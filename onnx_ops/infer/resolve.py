@@ -49,7 +49,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
-    """Check a given shape against the declared one and collect the sizes of its symbols."""
+    """Raise a UsageError if a given shape does not fit the declared one; collect the sizes of its symbols."""
     if len(declared) != len(shape):
         raise UsageError(
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."

@@ -354,7 +354,10 @@ def _start_of_run(region: Region) -> int | None:
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether a node computes a value, which has one reader. Nodes in between may change only the shape."""
+    """Return whether a node computes a value that only one node reads.
+
+    The node may be followed by nodes that change only the shape. Each value on the way has a single reader.
+    """
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
         if producer is None or producer.op_type == "Constant" or not producer.inputs:
@@ -369,7 +372,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
     """Return whether the only reader of a value is in `_FUSED` and reads it once.
 
-    Nodes in between may change only the shape.
+    Nodes between the value and that reader may change only the shape.
     """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers

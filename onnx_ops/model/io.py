@@ -168,7 +168,8 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
 
     Args:
         model: The model.
-        max_loaded: External tensors of up to this many bytes are loaded first, if they can be read.
+        max_loaded: External tensors of up to this many bytes are first replaced by copies in memory, if they can be
+            read, so that reading them later opens no file.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, store) for tensor, store in list(external_tensors(model)) if tensor.raw is None]

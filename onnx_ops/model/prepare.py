@@ -43,8 +43,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Let onnx-ir's inliner find unique names in linear time inside the context.
 
     For each name, the inliner itself tries all numbers from 2 on. It also compares every pair of functions to
-    abbreviate their names, which nothing shows. It names the values of a call before it reads the names in later
-    bodies, so the new names have to avoid the names in all bodies.
+    abbreviate their names, but no name in the model depends on the abbreviations. It names the values of a call before
+    it reads the names in later bodies, so the new names have to avoid the names in all bodies.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}

@@ -40,7 +40,7 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
-    if os.path.isdir(path):
+    if os.path.isdir(path):  # Windows would report a lack of permission
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
     try:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)

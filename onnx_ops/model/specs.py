@@ -180,7 +180,7 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Check that a node has from `fewest` to `most` inputs. Left-out inputs count if others follow them."""
+    """Raise InvalidSlice unless a node has from `fewest` to `most` inputs. Left-out ones count if others follow."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"

@@ -59,7 +59,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return ir.passes.PassResult(model, modified=modified)
 
     def run(self, analysis: Analysis) -> bool:
-        """Run the pass over an analysed model inside `defaults_aside`. Return whether the model was changed."""
+        """Run the pass over an analysed model, and return whether it changed. Call this inside `defaults_aside`."""
         self.changes, self.skipped = [], []
         self.analysis, self.edits = analysis, GraphEdits()
         with caching_reads():

@@ -73,14 +73,14 @@ class FoldConstantsPass(SlicingPass):
         """Compute the outputs of nodes, as far as that is possible."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and nodes in `constant_nodes`, and is not to be skipped."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class permits it."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED:
             return False
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # If its parameters were constants, onnxruntime would infer another shape for the reader than it computes.
+            # With constant parameters, onnxruntime would infer another shape for the contested reader than it computes.
             return False
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False

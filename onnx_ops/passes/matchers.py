@@ -25,7 +25,7 @@ _SHAPE_INPUT = 1
 
 
 def data_of(node: ir.Node) -> ir.Value:
-    """Return the first input of a node with `has_valid_arity`."""
+    """Return the first input of a node for which `nodes.has_valid_arity` is true, so that it has this input."""
     data = node.inputs[0]
     assert data is not None
     return data

@@ -189,6 +189,7 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
+        """Start with `data`. The pass `owner` names new values after `output`, and fills gaps between axes."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data

@@ -71,9 +71,9 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes)
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size after `before`.
+        """Return nodes that compute the size of the output axis that follows the entries `before`.
 
-        The list is empty if neither the size is known nor an axis of the data with its name.
+        The list is empty if the axis is unknown, or its size is unknown and no axis of the data has its symbolic size.
         """
         # A value may hold several entries.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]

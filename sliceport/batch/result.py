@@ -126,7 +126,7 @@ _HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
 
 
 def show_path(value: Any, model: str) -> Any:
-    """Replace `MODEL` by the name of a model in a part of a result, and undo `_escape_placeholder`."""
+    """Replace each placeholder `MODEL` in a part of a result by the name of a model; undo `_escape_placeholder`."""
 
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text

@@ -63,6 +63,7 @@ class Journal:
 
     def store_lines(self) -> None:
         """Add the time, which shows that the run is under way. If the store cannot append, write the whole journal."""
+        # If clocks were put back, the start may be later than now; see `start_time`.
         self._add({_WRITTEN: max(now(), self._started)})
         if self._lines:
             self._store.write(self.name, "".join(self._lines).encode("ascii"))

@@ -123,7 +123,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source, or the reason why it has none."""
+        """Yield the models of one source, and a BadSource for each part that cannot be read, or if nothing matches."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -172,7 +172,7 @@ class _Search:
         self.lists.pop()
 
     def _walk(self, root: str) -> Iterator[str | BadSource]:
-        """Yield the models in a folder and its folders.
+        """Yield the models in a folder and its folders, then a BadSource for each folder that cannot be read.
 
         Links to folders are followed after the walk, so that a folder that is also reached without a link keeps its own
         name.

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Run the command."""
+    """List the defects. Return True, which stands for exit code 0."""
     from sliceport.defects.table import DEFECTS, defects_of, to_json
     from sliceport.report.defects import defects_text
 
@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _print_issue(options: argparse.Namespace) -> bool:
+    """Print the draft of a bug report. Return True, which stands for exit code 0."""
     from sliceport.defects.table import find_defect
     from sliceport.report.defects import defect_issue
 

@@ -16,7 +16,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "--against", metavar="ENGINE", help="the engine that computes the expected outputs; see diff --help"
     )
     add_inputs(command)
-    help_ = "replace all names in the model, or also its weights by random ones of a similar distribution"
+    help_ = "names: replace all names; weights: also replace the weights by random ones of a similar distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
 
 

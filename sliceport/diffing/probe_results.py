@@ -159,7 +159,11 @@ class _Results:
         return len(self.round.state.cuts) - len(self.outcomes)
 
     def read(self) -> Reading:
-        """Return the report, and the next round unless the search is over."""
+        """Return the report, and the next round unless the search is over.
+
+        Raises:
+            UsageError: The results lack those of the whole model, or are damaged.
+        """
         state = self.round.state
         report = DiffReport(self.bad.title, self.round.good.title, (), state.seed)
         if state.failure is None:

@@ -138,7 +138,7 @@ def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
-    """Return one SPLIT for cuts that tile an axis, or None if they do not tile one or SPLIT cannot compute them."""
+    """Return a call of one SPLIT for cuts, or None if they do not tile an axis or SPLIT cannot compute them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None
@@ -157,7 +157,7 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
 
 
 def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
-    """Return one operator for one cut."""
+    """Return a call of one operator for one cut. Cuts with equal regions, types and strides share the operator."""
     strides = state.buffers.output_strides(cut)
     key = (cut.region, element, source.strides, strides)
     if key not in state.slices:

@@ -218,7 +218,11 @@ class ChildProcess:
         return _BY_SIGNAL.get(-code, ChildDied)(f"was ended by {name}", stderr)
 
     def _exchange(self, request: bytes) -> bytes | None:
-        """Return the answer to a request; None if the child ended. Ctrl-C interrupts the wait of the main thread."""
+        """Return the answer to a request, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
+
+        Raises:
+            OSError: The pipe is broken, because the child ended. The main thread of Windows returns None instead.
+        """
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             write_message(self._process.stdin, request)
             return self._await_answer()

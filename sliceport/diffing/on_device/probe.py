@@ -53,7 +53,7 @@ def measure(got: Any, expected: Any) -> dict[str, Any]:
 
 
 def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return the measures of all outputs of a cut model, or the failure of its run."""
+    """Return the measures of all outputs of a cut model and the runtime's version, or the failure of its run."""
     try:
         arrays, expected = ([np.load(HERE / file) for file in cut[kind]] for kind in ("in", "out"))
         run = {"openvino": run_openvino}.get(options.runtime, run_onnxruntime)
@@ -66,7 +66,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
-    """Return the result of a cut that a separate process runs, so that a crash is a result, too."""
+    """Run a cut in a separate process and return its result, or the end of the process if it crashed."""
     words = [sys.executable, __file__, *sys.argv[1:], "--cut", cut["model"]]
     try:
         done = subprocess.run(words, capture_output=True, timeout=options.timeout, check=False)

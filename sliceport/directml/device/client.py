@@ -200,10 +200,11 @@ class Device:
         fusion: bool = True,
         weights: Mapping[str, StoredTensor] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and return also its nodes as they are assigned to providers before fusion.
+        """Run a model like `run_onnx`, and also return its nodes with their providers, as assigned before fusion.
 
-        Nodes of branches that do not run are among them, and so are Casts that onnxruntime then removes. Versions of
-        onnxruntime before 1.24 do not report nodes.
+        Unlike in `run_onnx`, nodes may run on the CPU by default: without `fallback`, a model with such a node is
+        refused, and no node is reported. Nodes of branches that do not run are reported, and so are Casts that
+        onnxruntime then removes. Versions of onnxruntime before 1.24 do not report nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
