@@ -161,7 +161,7 @@ LIMITS = (
     ),
     (
         "the names Slice and StridedSlice in IR files",
-        "the plugin takes any operator of these names for its own, and refuses dynamic shapes",
+        "the plugin treats any operator with one of these names as its own, and refuses dynamic shapes",
         "ours are called Slice8 and StridedSlice1 there, version ov_ext",
     ),
 )
@@ -178,7 +178,7 @@ OF_PYTHON = (
     ("`benchmark_app`, C++", "they load operators in C++ only"),
     (
         "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
-        "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
+        "after a Python operator, OpenVINO computes bounds only where they are exact; a node that reads our operator directly gets them",
     ),
     ("tiny tensors", "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)"),
 )
@@ -197,7 +197,7 @@ def page() -> str:
     lines = [
         "# StridedSlice and Slice in OpenVINO",
         "The specification of StridedSlice-1 and Slice-8 and what OpenVINO computes differ in places. The operators of `ov_ext` "
-        "follow OpenVINO's shape inference and Model.evaluate, and take what the specification allows beyond them. What OpenVINO "
+        "follow OpenVINO's shape inference and Model.evaluate. They also accept what the specification allows and OpenVINO refuses. What OpenVINO "
         "does wrong by its own rules is among the [known defects](defects.md#openvinos-cpu-plugin).",
         "",
         "## Where the specification and OpenVINO differ",
@@ -218,8 +218,9 @@ def page() -> str:
         *(f"| {' | '.join(row)} |" for row in LIMITS),
         "",
         "## Limits of operators in Python",
-        "Operators in C++ have none of these: `python -m ov_ext.native build` builds them. Nor have the built-in ones: `harden(model)` "
-        "leaves to these what they compute right, and `use_builtin_ops(model)` everything.",
+        "The operators in C++, which `python -m ov_ext.native build` builds, have none of these limits, and neither do the built-in "
+        "operators. `harden(model)` keeps the built-in operators wherever they compute the right result, and "
+        "`use_builtin_ops(model)` uses them everywhere.",
         "",
         "| what | why |",
         "|---|---|",

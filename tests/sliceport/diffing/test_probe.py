@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from amounts import amount, some
 from lying_runtime import KINDS
 
 from sliceport.cli.main import main
@@ -27,7 +28,7 @@ from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
 from sliceport.errors import ModelError, UsageError
 
-COUNT = int(os.environ.get("LYING_DEVICES", "8"))
+COUNT = int(os.environ.get("LYING_DEVICES", amount(8)))
 SIZES = (3, 7, 16, 17, 40, 90, 150, 257, 300, 500)
 ROWS = 5
 
@@ -214,7 +215,7 @@ def save(graph: str, place: Path, opset: int = 21, functions: str = "") -> Path:
     return place / "model.onnx"
 
 
-@pytest.mark.parametrize("element", onnx.TensorProto.DataType.values()[1:])
+@pytest.mark.parametrize("element", some(onnx.TensorProto.DataType.values()[1:]))
 def test_node_is_found_behind_values_of_every_type(
     element: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
