@@ -199,12 +199,15 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
 
 @long_only
 def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path, tmp_path: Path) -> None:
-    """XLNet's relative attention: the provider crashes on an Einsum of open sizes."""
+    """XLNet's relative attention: the provider crashes on an Einsum of open sizes.
+
+    It reads memory that is not its own, so that one of many runs does not crash, and computes the right values.
+    """
     require_shader_model_6(directml)
     path, end = tmp_path / "attention.onnx", "/m/layer.0/rel_attn/Einsum_7_output_0"
     onnx.utils.extract_model(models / "ts_xlnet_dyn_12.onnx", path, ["x"], [end], check_model=False)
-    run = run_model(path, against=True, input_shapes={"x": (1, 16)})
-    (finding,) = run.findings
+    runs = (run_model(path, against=True, input_shapes={"x": (1, 16)}) for _ in range(4))
+    (finding,) = next(filter(None, (run.findings for run in runs)))
     assert (finding.kind, finding.op_type) == ("refused", "Einsum")
     assert "is refused by the DirectML provider (the DirectML host program ended" in finding.message
 
