@@ -85,14 +85,16 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
     """Write the page: a table of engines, and for each engine that ran models as written its rules with a failure."""
     lines = [
         "# Conformance", "",
-        f"`python -m conformance run` ran the {len(cases)} [cases](cli.md#cases) on",
-        f"{len(engines)} engines, as written and, if there is a second row, in the [portable form](portable.md).",
+        "This page shows which rules of ONNX's and OpenVINO's slicing each engine gets wrong.",
+        f"`python -m conformance run` ran {len(cases)} [cases](cli.md#cases) on {len(engines)} engines.",
+        "The form `written` is the model of the case. The form `portable` is this model after",
+        "[`harden --target portable`](portable.md).",
         "", "| verdict | meaning |", "|---|---|",
-        "| equal | every output is right bit for bit, or the engine refuses a model that its standard forbids |",
-        "| other | the outputs are those of the other reading of a disputed rule |",
-        "| wrong | an output is not right, or the engine computes a forbidden model |",
+        "| equal | every output is right, bit for bit, or the engine refuses a model that the standard forbids |",
+        "| other | the rule is disputed, and the outputs follow the other reading of it |",
+        "| wrong | an output is wrong, or the engine computes a model that the standard forbids |",
         "| refused | the engine raises an error |",
-        "| dies | the process ends, or takes too long |", "",
+        "| dies | the process of the engine ends, or takes too long |", "",
         "| engine | version | form | cases | " + " | ".join(VERDICTS) + " |",
         "|---|---|---|---" + "|---" * len(VERDICTS) + "|",
     ]  # fmt: skip
@@ -104,17 +106,18 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
     names = [engine.name for engine in engines]
     missing = [engine.title for engine in load_engines(["all"]) if engine.name not in names]
     if missing:
-        lines += ["", f"Not run: {', '.join(missing)}."]
+        lines += ["", f"Not run: {'; '.join(missing)}."]
     for engine in engines:
         if "written" not in engine.forms:
             continue
         lines += ["", f"## {engine.title} {engine.version}", "", engine.description, ""]
         rows = _failed_rules(engine, cases)
         if rows:
-            header = ["rule", "written", "portable", "first failing case", "what it does"]
+            header = ["rule", "written", "portable", "first failing case", "result of this case"]
             lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header), *rows]
         equal = len({case.rule for case in cases if case.name in engine.forms["written"]}) - len(rows)
-        lines += ["", f"{equal} rules are equal." if equal != 1 else "1 rule is equal."]
+        others = "the other rule" if equal == 1 else f"the other {equal} rules"
+        lines += ["", f"All cases of {others} are equal."]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

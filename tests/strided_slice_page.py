@@ -45,7 +45,7 @@ def slice8(sizes: Any, *indices: list[int]) -> OpenVINOCase:
 DIFFERENCES = (
     Difference(
         "StridedSlice",
-        "where begin equals end, one element is kept",
+        "if begin equals end, one element is kept",
         "nothing is kept",
         strided_slice([4], [2], [2], [1]),
         ((0,), ()),
@@ -53,35 +53,35 @@ DIFFERENCES = (
     Difference(
         "StridedSlice",
         "a negative stride is subtracted from the index",
-        "it is added, so that the walk goes backwards",
+        "it is added, so the indices go down",
         strided_slice([4], [3], [0], [-1]),
         ((3,), (3, 2, 1)),
     ),
     Difference(
         "StridedSlice",
-        "with end_mask, a backward walk ends before element 0: the example `[1:, :, ::-1]` gives 3 elements of 4",
+        "with end_mask, a negative stride stops before element 0: the example `[1:, :, ::-1]` gives 3 elements of 4",
         "it reaches element 0, and gives all 4",
         strided_slice([4], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
         ((4,), (3, 2, 1, 0)),
     ),
     Difference(
         "StridedSlice",
-        "a backward walk that begins below the axis begins at element 0",
-        "it does so, where NumPy selects nothing",
+        "with a negative stride, a begin below the axis is clamped to element 0",
+        "the same, although NumPy selects nothing",
         strided_slice([5], [-9], [-20], [-1]),
         ((1,), (0,)),
     ),
     Difference(
         "StridedSlice",
-        "each mask may have a length of its own: missing bits are 0, and further ones are ignored; two examples have such masks",
-        "OpenVINO refuses masks of different lengths (`All masks of StridedSlice must have the same size`); `ov_ext` takes them",
+        "each mask may have another length than begin: missing bits are 0, and excess bits are ignored; two examples have such masks",
+        "OpenVINO refuses masks of different lengths (`All masks of StridedSlice must have the same size`); `ov_ext` accepts them",
         strided_slice([2, 3], [1, 0], [2, 2], [1, 1], begin_mask=[0, 1], end_mask=[0]),
         None,
         ((1, 2), (3, 4)),
     ),
     Difference(
         "StridedSlice",
-        "begin must equal end where an axis is shrunk",
+        "begin must equal end on a shrunk axis",
         "end is ignored",
         strided_slice([3], [1], [7], [1], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
@@ -89,21 +89,21 @@ DIFFERENCES = (
     Difference(
         "StridedSlice",
         "indices beyond the axis are clamped",
-        "the index of a shrunk axis is not clamped: beyond the axis it is an error",
+        "an index of a shrunk axis that is out of range is an error",
         strided_slice([3], [3], [4], [1], begin_mask=[0], shrink_axis_mask=[1]),
         None,
     ),
     Difference(
         "StridedSlice",
         "strides must not be 0",
-        "a stride may be 0 where it is ignored: for a shrunk axis, a new one or the ellipsis",
+        "a stride may be 0 for a shrunk axis, a new axis or the ellipsis, where it is ignored",
         strided_slice([3], [1], [2], [0], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
     ),
     Difference(
         "StridedSlice",
-        "the ellipsis stands for rank - (M - sum(new_axis_mask) - 1) axes, where there are M entries",
-        "bits of new_axis_mask at the ellipsis and beyond the last entry do not count",
+        "with M entries, the ellipsis stands for rank - (M - sum(new_axis_mask) - 1) axes",
+        "the same, but the sum leaves out bits of new_axis_mask at the ellipsis and beyond the last entry",
         strided_slice(
             [2, 3], [0, 1], [0, 2], [1, 1], begin_mask=[0] * 3, ellipsis_mask=[1, 0, 0], new_axis_mask=[0, 0, 1]
         ),
@@ -119,14 +119,14 @@ DIFFERENCES = (
     Difference(
         "Slice",
         "indices follow the rules of Python",
-        "they do, but for a backward walk that begins below the axis: it begins at element 0, where Python selects nothing",
+        "they do, with one exception: with a negative step, a start below the axis is clamped to element 0, although Python selects nothing",
         slice8([5], [-9], [-20], [-1], [0]),
         ((1,), (0,)),
     ),
     Difference(
         "Slice",
-        "of a backward walk that ends at the greatest integer nothing is said",
-        "the end is clamped, so that nothing is selected; onnxruntime reverses the axis",
+        "nothing about a negative step with the greatest integer as the stop",
+        "the stop is clamped, so nothing is selected; onnxruntime reverses the axis",
         slice8([4], [-1], [2**31 - 1], [-1], [0]),
         ((0,), ()),
     ),
@@ -134,14 +134,14 @@ DIFFERENCES = (
 
 LIMITS = (
     (
-        "devices other than the CPU (HETERO and AUTO work where they choose the CPU)",
+        "devices other than the CPU (HETERO and AUTO work if they choose the CPU)",
         "only the CPU plugin runs custom operators",
         "`use_builtin_ops(model)` before compiling",
     ),
     (
-        "64-bit indices that only come at run time",
-        "the plugin [cuts them to 32 bits](defects.md#openvinos-cpu-plugin) before any operator sees them, and what it makes of "
-        "INT64_MAX and INT64_MIN cannot be told from a real -1 or 0",
+        "64-bit indices that are known only at run time",
+        "the plugin [cuts them to 32 bits](defects.md#openvinos-cpu-plugin) before any operator sees them, so that INT64_MAX arrives as "
+        "-1, and INT64_MIN as 0",
         "use INT32_MAX and INT32_MIN",
     ),
     (
@@ -152,33 +152,33 @@ LIMITS = (
     (
         "data of u1 on the plugin, of u3 and u6 anywhere",
         "the plugin has no such tensors",
-        "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
+        "`Model.evaluate` slices u1; u3 and u6 are refused with an error",
     ),
     (
         "fusions that look for the built-in Slice, such as that of rotary embeddings",
-        "they do not see a custom operator: the last bits of results differ, and the model is slower",
+        "they do not fuse a custom operator, so the last bits of results differ, and the model is slower",
         "`use_builtin_ops(model)`",
     ),
     (
         "the names Slice and StridedSlice in IR files",
         "the plugin treats any operator with one of these names as its own, and refuses dynamic shapes",
-        "ours are called Slice8 and StridedSlice1 there, version ov_ext",
+        "in IR files, ours are called Slice8 and StridedSlice1, version ov_ext",
     ),
 )
 OF_PYTHON = (
     (
         "memory, in each inference of a dynamic model, each `Slice(…)` and each `model.clone()`",
-        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model: 3.6 KiB "
-        "for one that does nothing, and 3.0 KiB for each constant index; ours add 0.5 KiB. Static models leak nothing",
+        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model. Any such "
+        "operator leaks 3.6 KiB, and 3.0 KiB more for each constant index; ours leak another 0.5 KiB. Static models leak nothing",
     ),
     (
         "Ctrl-C while one of our operators runs",
-        "OpenVINO turns whatever a Python operator raises into a RuntimeError; look for `KeyboardInterrupt` in its message",
+        "OpenVINO turns any exception of a Python operator into a RuntimeError; look for `KeyboardInterrupt` in its message",
     ),
-    ("`benchmark_app`, C++", "they load operators in C++ only"),
+    ("`benchmark_app`, programs in C++", "they load only operators in C++"),
     (
-        "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
-        "after a Python operator, OpenVINO computes bounds only where they are exact; a node that reads our operator directly gets them",
+        "bounds of computed sizes, as of ShapeOf, one of our operators, then another operator",
+        "after a Python operator, OpenVINO computes bounds only if they are exact; a node that reads our operator directly gets them",
     ),
     ("tiny tensors", "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)"),
 )
@@ -196,9 +196,9 @@ def page() -> str:
     """Return the page."""
     lines = [
         "# StridedSlice and Slice in OpenVINO",
-        "The specification of StridedSlice-1 and Slice-8 and what OpenVINO computes differ in places. The operators of `ov_ext` "
-        "follow OpenVINO's shape inference and Model.evaluate. They also accept what the specification allows and OpenVINO refuses. What OpenVINO "
-        "does wrong by its own rules is among the [known defects](defects.md#openvinos-cpu-plugin).",
+        "In some places, OpenVINO does not do what the specification of StridedSlice-1 and Slice-8 says. The operators of `ov_ext` then "
+        "follow OpenVINO's shape inference and Model.evaluate, so that models keep their results. They also accept what the specification "
+        "allows and OpenVINO refuses. [Known defects](defects.md#openvinos-cpu-plugin) lists the places where OpenVINO contradicts itself.",
         "",
         "## Where the specification and OpenVINO differ",
         f"Tests run every case here, on OpenVINO {VERSIONS[OPENVINO][-1]} and on `ov_ext`. The elements of the data are 0, 1, 2 and so on.",
@@ -218,9 +218,8 @@ def page() -> str:
         *(f"| {' | '.join(row)} |" for row in LIMITS),
         "",
         "## Limits of operators in Python",
-        "The operators in C++, which `python -m ov_ext.native build` builds, have none of these limits, and neither do the built-in "
-        "operators. `harden(model)` keeps the built-in operators wherever they compute the right result, and "
-        "`use_builtin_ops(model)` uses them everywhere.",
+        "The built-in operators, and the operators in C++, which `python -m ov_ext.native build` builds, have none of these limits. "
+        "`harden(model)` keeps the built-in operators wherever they compute the right result; `use_builtin_ops(model)` uses them everywhere.",
         "",
         "| what | why |",
         "|---|---|",
