@@ -26,43 +26,41 @@ ROOT = Path(__file__).parent.parent
 INDEX, FOLDER = ROOT / "docs" / "defects.md", ROOT / "docs" / "defects"
 TABLE = Path(sliceport.defects.__path__[0]) / "table.json"
 INTRODUCTION = f"""# Known defects
-This is what engines compute wrongly, refuse or crash on when they slice, by engine. Each page has the smallest case, what comes
-out and what helps. *Garbage* is memory that was never written, which differs from run to run.
+This page lists, by engine, the slicing nodes and their neighbours that an engine computes wrongly, refuses or crashes on. Each entry links
+to a page with a minimal case, its result, and what helps. *Garbage* is memory that was never written, which differs from run to run.
 
-[`sliceport check`](check.md) tells which of them concern a model. [Hardening](harden.md) rewrites the nodes that it can, and
-[`compare`](cli.md#compare) tells whether what differs is one of these. `sliceport defects` prints the same table, with
-`--format json` for programs; the file `sliceport/defects/table.json` of the package has it, too, with a JSON schema.
-`sliceport defects report ID` drafts the report of an entry for the project of its engine.
+[`sliceport check`](check.md) finds these nodes in a model. [`harden`](harden.md) rewrites those that it can, and
+[`compare`](cli.md#compare) recognizes a difference that one of them causes. `sliceport defects` prints this table, with `--format json`
+for programs. The package contains it as `sliceport/defects/table.json`, with a JSON schema. `sliceport defects report ID` drafts a bug
+report for the project of the engine.
 
-A test runs every case on the real engine, in the versions that its page names, and fails once the engine is right; the last time
-was {LAST_PROVED}.
-The minimal cases of ONNX have constants where they are read: `y = Slice(x[4], [1], [3])` has starts 1 and ends 3. Those of
-OpenVINO have the data first, then the index inputs, then the masks. All name elements by their indices.
+Tests run the cases of all engines but those of the last section. A test fails once an engine is right. They last passed on {LAST_PROVED}, on
+the versions that the pages name. A minimal ONNX case shows constants in their places: `y = Slice(x[4], [1], [3])` has starts 1 and ends 3.
+An OpenVINO case has the data, then the index inputs, then the masks. Results are indices of elements of the data.
 """
 REPORTED = """## Reported by users, or seen in single runs
-No test runs these engines, because they need other hardware or software. Each page has the threads that report it, or the versions
-that `benchmarks/portable.py` ran.
-`sliceport check --engines NAME` looks for those of one engine."""
+No test runs these engines, because they need other hardware or software. Each page has links to the reports, or the versions with which
+`benchmarks/portable.py` showed the defect. `sliceport check --engines NAME` looks for the defects of one engine."""
 KINDS = {
-    "defect": "defect: the node is right, and engines are not",
+    "defect": "defect: the node is valid, and engines handle it wrongly",
     "invalid": "invalid: the node breaks the standard of its operator, and engines then differ",
     "fragile": "fragile: the node is right for some sizes or values only",
 }
 EVIDENCE = {
     "proved": f"proved by a test on each engine, last on {LAST_PROVED}",
-    "reported": "reported by users, or seen in runs of `benchmarks/portable.py`; no test repeats it",
+    "reported": "reported by users, or seen in a run of `benchmarks/portable.py`; no test reproduces it",
 }
 ABOUT = {
     ONNXRUNTIME_DML: "The package is onnxruntime-directml. `sliceport harden --target onnxruntime-dml`, the default for ONNX "
-    "models, rewrites what it can.",
-    OPENVINO_CPU: "`sliceport harden --target openvino-cpu`, the default for `.xml` files, rewrites this table and the next. "
-    "Where it does so by built-in operators, `ovc`, C++ and `benchmark_app` need no extension to run the result.",
-    OPENVINO: "Constant folding calls Model.evaluate, so that what is wrong here reaches every device by constants.",
-    OPENVINO_ONNX: "This is what `openvino.Core().read_model` makes of an ONNX file, for every device.",
-    ONNXRUNTIME_CPU: "This is the provider that every onnxruntime has, with graph optimisation off.",
-    ONNXRUNTIME_CPU_OPTIMIZED: "This is what a session of onnxruntime does unless it is told otherwise.",
+    "models, rewrites the nodes that it can.",
+    OPENVINO_CPU: "`sliceport harden --target openvino-cpu`, the default for `.xml` files, rewrites the nodes of this section and the "
+    "next. If it uses only built-in operators, the result runs without an extension, also in C++ and `benchmark_app`.",
+    OPENVINO: "Constant folding calls Model.evaluate, so these defects also give wrong constants on every other device.",
+    OPENVINO_ONNX: "These occur when `openvino.Core().read_model` converts an ONNX file, for every device.",
+    ONNXRUNTIME_CPU: "Every onnxruntime has this provider. These defects also occur with graph optimisation off.",
+    ONNXRUNTIME_CPU_OPTIMIZED: "These occur with the default options of a session.",
     ONNX_REFERENCE: "This is `onnx.reference.ReferenceEvaluator`.",
-    DIRECTML: "This is the library itself, from onnxruntime-directml, whoever calls it.",
+    DIRECTML: "This is the library in onnxruntime-directml, which other programs call, too.",
 }
 SYMPTOMS: dict[type, str] = {
     Gives: "wrong result",
@@ -124,10 +122,10 @@ def card(defect: Defect) -> str:
             f"    - {capitalize(part)}" for part in (f"{outcome}{messages(seen)}".strip(": "), versions(one)) if part
         ]
         lines += [f"    - {link(issue)}" for issue in one.issues]
-        lines += [f"    - Avoided by `sliceport harden --target {one.target}`"] * bool(one.target)
+        lines += [f"    - `sliceport harden --target {one.target}` avoids it"] * bool(one.target)
     if defect.correct_engines:
         right = ", ".join(ALL_TITLES[engine] for engine in defect.correct_engines)
-        lines.append(f"- As it should be: {right}.")
+        lines.append(f"- Right: {right}.")
     lines += ["", "## What helps", f"{capitalize(defect.remedy)}.", "", "## Cases"]
     for example in defect.examples:
         lines += [f"- `{example.case}`", f"    - right: {code(str(example.right))}"]
@@ -143,7 +141,7 @@ def code(outcome: str) -> str:
 
 def versions(divergence: Divergence) -> str:
     """Describe in which versions a defect was seen."""
-    seen = f"seen in {', '.join(divergence.versions)}" if divergence.versions else "seen in versions not stated"
+    seen = f"seen in {', '.join(divergence.versions)}" if divergence.versions else "the reports state no version"
     return seen + "".join(
         f", {word} {version}"
         for word, version in (("wrong since", divergence.since), ("right in", divergence.until))
