@@ -148,6 +148,17 @@ def test_files_that_are_named_exist() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
+def test_modules_that_the_architecture_names_exist() -> None:
+    packages = [ROOT / name for name in ("sliceport", "onnx_ops", "ov_ext")]
+    paths = [path for package in packages for path in (package, *package.rglob("*"))]
+    modules = {path.stem for path in paths if path.is_dir() or path.suffix == ".py"}
+    table = read("ARCHITECTURE.md").partition("## The packages")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z]\w*)`", table))
+    assert len(named) > 100
+    assert sorted(named - modules - {"range"}) == []
+
+
+@pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
 def test_the_architecture_has_the_layers_of_the_contracts() -> None:
     contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
