@@ -112,7 +112,7 @@ def card(defect: Defect) -> str:
         "## What is right",
         f"{capitalize(defect.right)}.",
         "",
-        "## What comes out",
+        "## What engines do",
     ]
     for one in defect.divergences:
         seen = seen_on(defect, one.engine)
