@@ -36,6 +36,7 @@ class Facts:
         non_tensor_type: Serialised type of a value that is not a tensor.
         data: Elements, if all of them are the same for all inputs.
         integers: Elements as objects, None for each unknown one; only of small tensors of integers or bools.
+        is_misdeclared: Whether the model declares a size as a number that its inputs leave open.
     """
 
     element: int = 0
@@ -43,6 +44,7 @@ class Facts:
     non_tensor_type: bytes = b""
     data: Array | None = None
     integers: Array | None = None
+    is_misdeclared: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +113,9 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
         dims: Dims = declared_facts.dims
     elif len(facts.dims) == len(declared_facts.dims):
         pairs = zip(facts.dims, declared_facts.dims, strict=True)
-        dims = tuple([inferred if isinstance(inferred, int) else written for inferred, written in pairs])
+        dims = tuple(
+            [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
+        )
     else:
         return facts
     return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
