@@ -102,25 +102,6 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
-def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
-    declared_facts = read_type(declared.SerializeToString())
-    if not (facts.element or facts.non_tensor_type):
-        facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
-    if declared_facts.dims is None or facts.non_tensor_type:
-        return facts
-    if facts.dims is None:
-        dims: Dims = declared_facts.dims
-    elif len(facts.dims) == len(declared_facts.dims):
-        pairs = zip(facts.dims, declared_facts.dims, strict=True)
-        dims = tuple(
-            [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
-        )
-    else:
-        return facts
-    return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
-
-
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     """Read the elements of a tensor; None if they are strings, not valid, too many or in another file."""
     # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large.

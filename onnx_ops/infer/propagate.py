@@ -12,7 +12,7 @@ infer.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -24,6 +24,7 @@ from onnx import helper, numpy_helper
 from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.control_flow import infer_loop, merge_branches, open_changing_sizes
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
+from onnx_ops.infer.declared import fill_in_declared, fixes_open_size, name_open_sizes, without_numbers
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
     INTEGER_LIMITS,
@@ -31,7 +32,6 @@ from onnx_ops.infer.facts import (
     MAX_RANK,
     NO_FACTS,
     Facts,
-    fill_in_declared,
     matches_facts,
     read_tensor,
     read_type,
@@ -126,7 +126,7 @@ class _Propagation:
         self._uses_onnx = uses_onnx
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-        self._unnamed_symbols = _name_open_sizes(model.graph)
+        self._unnamed_symbols = name_open_sizes(model.graph)
         dims = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
         self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
@@ -174,7 +174,7 @@ class _Propagation:
         """Add the declared types of values to their scope; without the sizes that are numbers if these are in doubt."""
         for value in values:
             if value.type.WhichOneof("value"):
-                scope.declared[value.name] = value.type if self._trusts_numbers else _without_numbers(value.type)
+                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`, and report them unless the node is in a function."""
@@ -189,7 +189,7 @@ class _Propagation:
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
             if name in scope.declared:
-                is_misdeclared = _fixes_size(scope.declared[name], facts.dims, self._input_symbols)
+                is_misdeclared = fixes_open_size(scope.declared[name], facts.dims, self._input_symbols)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
                     facts = fill_in_declared(facts, scope.declared[name])
@@ -386,33 +386,6 @@ class _Propagation:
         if key not in self._serialized_types:
             self._serialized_types[key] = helper.make_tensor_type_proto(facts.element, facts.dims).SerializeToString()
         return self._serialized_types[key]
-
-
-def _name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
-    """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols."""
-    symbols = set()
-    for value in graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value") and not dim.dim_param:
-                dim.dim_param = f"axis {axis} of {value.name}"
-                symbols.add(dim.dim_param)
-    return frozenset(symbols)
-
-
-def _without_numbers(declared: onnx.TypeProto) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers."""
-    copy = onnx.TypeProto.FromString(declared.SerializeToString())
-    for dim in copy.tensor_type.shape.dim:
-        dim.ClearField("dim_value")
-    return copy
-
-
-def _fixes_size(declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str]) -> bool:
-    """Return whether a declared size is a number where one of the symbols is inferred."""
-    dims = declared.tensor_type.shape.dim
-    if inferred is None or len(inferred) != len(dims):
-        return False
-    return any(dim.HasField("dim_value") and size in symbols for dim, size in zip(dims, inferred, strict=True))
 
 
 def _drop_large_data(facts: Facts) -> Facts:

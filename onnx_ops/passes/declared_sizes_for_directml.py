@@ -18,8 +18,9 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
     1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
        declared number that does not follow from the inputs. This is one change, reported for the first such node.
 
-    Given: y = Shape(Loop(1, True, x[batch], body="(int64 i, bool c, float[?] a) => (bool c, float[1] b) { b = Neg(x) }"))
-    Result: y = Shape(Loop(1, True, x, body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Neg(x) }"))
+    Given: y = Shape(Loop(1, True, x[batch],
+                          body="(int64 i, bool c, float[?] a) => (bool c, float[1] b) { b = Abs(x) }"))
+    Result: y = Shape(Loop(1, True, x, body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Abs(x) }"))
     """
 
     def apply(self, model: ir.Model) -> None:
@@ -58,7 +59,7 @@ class LoopForDirectMLPass(SlicingPass):
                 _open_sizes(value, sizes)
             for inner in all_nodes(body):
                 for value in inner.outputs:
-                    _open_sizes(value, [None] * len(value.shape or ()))
+                    _open_sizes(value, (None,) * len(value.shape or ()))
             self.report_change(node, "Loop", defects)
 
 
