@@ -21,7 +21,8 @@ FIRST = {
     "MatMul": "r = MatMul(x, w)",
     "Transpose": "t = Transpose(x)  r = Transpose(t)",
     "Add": "r = Add(x, x)",
-    "Reshape": "q = Neg(x)  r = Reshape(q, pairs)",
+    "Reshape": "r = Reshape(x, pairs)",
+    "Neg": "q = Neg(x)  r = Reshape(q, pairs)",
     "Slice": "r = Slice(x, starts, wide, last)",
     "function": "r = <domain = f> Double(x)",
 }
