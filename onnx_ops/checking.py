@@ -45,7 +45,7 @@ from onnx_ops.model.nodes import (
     sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView, static_sizes
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -121,10 +121,12 @@ class _Checker:
         }
         # By `id` of each Loop: the sizes that its body declares for its inputs, which inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
+        has_open_inputs = any(static_sizes(sizes_of(value)) is None for value in self._inputs)
+        self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes or has_open_inputs else {}
 
     def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the model. Equal findings on a node of a function are yielded once."""
+        yield from self._find_fixed_size()
         reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
@@ -135,6 +137,16 @@ class _Checker:
                 if not is_in_function or key not in reported:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 reported.add(key)
+
+    def _find_fixed_size(self) -> Iterator[NodeFinding]:
+        """Find the first node with an output that is declared with a number where the inputs leave its size open."""
+        if not any(facts.is_misdeclared for facts in self._facts.values()):
+            return
+        for scope, node in scoped_nodes(self._view.graph):
+            if any(self._facts.get(output, NO_FACTS).is_misdeclared for output in node.outputs):
+                name = self._view.written_name(node)
+                yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
+                return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
         """Find the defects of a node; `scope` has the names of the nodes and attributes around it."""

@@ -36,6 +36,7 @@ class Facts:
         non_tensor_type: Serialised type of a value that is not a tensor.
         data: Elements, if all of them are the same for all inputs.
         integers: Elements as objects, None for each unknown one; only of small tensors of integers or bools.
+        is_misdeclared: Whether the model declares a size as a number that its inputs leave open.
     """
 
     element: int = 0
@@ -43,6 +44,7 @@ class Facts:
     non_tensor_type: bytes = b""
     data: Array | None = None
     integers: Array | None = None
+    is_misdeclared: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -98,23 +100,6 @@ def read_type(serialized: bytes) -> Facts:
     if not tensor.HasField("shape"):
         return Facts(tensor.elem_type)
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
-
-
-def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
-    declared_facts = read_type(declared.SerializeToString())
-    if not (facts.element or facts.non_tensor_type):
-        facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
-    if declared_facts.dims is None or facts.non_tensor_type:
-        return facts
-    if facts.dims is None:
-        dims: Dims = declared_facts.dims
-    elif len(facts.dims) == len(declared_facts.dims):
-        pairs = zip(facts.dims, declared_facts.dims, strict=True)
-        dims = tuple([inferred if isinstance(inferred, int) else written for inferred, written in pairs])
-    else:
-        return facts
-    return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:

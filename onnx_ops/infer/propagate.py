@@ -12,8 +12,8 @@ infer.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from onnx import helper, numpy_helper
 from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.control_flow import infer_loop, merge_branches, open_changing_sizes
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
+from onnx_ops.infer.declared import fill_in_declared, fixes_open_size, name_open_sizes, without_numbers
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
     INTEGER_LIMITS,
@@ -31,7 +32,6 @@ from onnx_ops.infer.facts import (
     MAX_RANK,
     NO_FACTS,
     Facts,
-    fill_in_declared,
     matches_facts,
     read_tensor,
     read_type,
@@ -110,14 +110,25 @@ def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
     Returns:
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
-    return _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
+    facts = _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
+    if any(each.is_misdeclared for each in facts):
+        # Other declared numbers may be as wrong, and that does not show where inference finds no size.
+        proto = onnx.ModelProto.FromString(model)
+        without_numbers = _Propagation(proto, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        pairs = zip(without_numbers, facts, strict=True)
+        return [replace(each, is_misdeclared=True) if old.is_misdeclared else each for each, old in pairs]
+    return facts
 
 
 class _Propagation:
-    def __init__(self, model: onnx.ModelProto, *, uses_onnx: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, *, uses_onnx: bool, trusts_numbers: bool = True) -> None:
         self._model = model
         self._uses_onnx = uses_onnx
+        self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+        self._unnamed_symbols = name_open_sizes(model.graph)
+        dims = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
+        self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
         self._visited_nodes = 0
         # Sums over all facts that were stored, for `_enforce_limits`.
@@ -133,15 +144,16 @@ class _Propagation:
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
+        for facts in self._reported if self._unnamed_symbols else ():
+            if facts.dims is not None:
+                facts.dims = tuple([None if dim in self._unnamed_symbols else dim for dim in facts.dims])
         return self._reported
 
     def _visit_graph(
         self, graph: onnx.GraphProto, scope: Scope, input_facts: Sequence[Facts] = (), *, is_main: bool = False
     ) -> list[Facts]:
         """Visit the nodes of a graph, report the facts of its values and return the facts of its outputs."""
-        for value in (*graph.output, *graph.value_info):
-            if value.type.WhichOneof("value"):
-                scope.declared[value.name] = value.type
+        self._declare(scope, (*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
         has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
         replaceable = {value.name for value in graph.input} if has_defaults else set()
@@ -158,6 +170,12 @@ class _Propagation:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
 
+    def _declare(self, scope: Scope, values: Iterable[onnx.ValueInfoProto]) -> None:
+        """Add the declared types of values to their scope; without the sizes that are numbers if these are in doubt."""
+        for value in values:
+            if value.type.WhichOneof("value"):
+                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
+
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`, and report them unless the node is in a function."""
         self._visited_nodes += 1
@@ -169,14 +187,18 @@ class _Propagation:
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
-            # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
-            if name in scope.declared and not (facts.dims is not None and is_slicing(node)):
-                facts = fill_in_declared(facts, scope.declared[name])
+            is_misdeclared = False
+            if name in scope.declared:
+                is_misdeclared = fixes_open_size(scope.declared[name], facts.dims, self._input_symbols)
+                # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
+                if facts.dims is None or not is_slicing(node):
+                    facts = fill_in_declared(facts, scope.declared[name])
             facts = self._enforce_limits(facts)
             if name:
                 scope.facts[name] = facts
             if is_reported:
-                self._reported[first_output + index] = _drop_large_data(facts)
+                facts = _drop_large_data(facts)
+                self._reported[first_output + index] = replace(facts, is_misdeclared=True) if is_misdeclared else facts
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -264,8 +286,7 @@ class _Propagation:
         # A function does not see the values around its call.
         inner = Scope(None, opsets, attributes, scope.depth + 1)
         inner.facts = dict(zip(function.input, inputs, strict=False))
-        for value in getattr(function, "value_info", ()):
-            inner.declared[value.name] = value.type
+        self._declare(inner, getattr(function, "value_info", ()))
         for body_node in function.node:
             self._visit_node(body_node, inner, is_reported=False)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]

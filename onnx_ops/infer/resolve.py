@@ -134,14 +134,21 @@ class ResolvedShapes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
+def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_inputs: bool) -> ResolvedShapes:
     """Resolve slicing nodes as they are, or else with inferred shapes; if that is not enough, fold constants.
 
     Nodes that are folded leave their graph (`node.graph` is None); all others stay the same objects.
+
+    Args:
+        model: The model.
+        slicing: Its slicing nodes.
+        has_open_inputs: Whether the model as written leaves sizes of its inputs open. Then declared sizes of values
+            that nodes compute are not trusted: they may be those of the export, before the inputs were changed.
     """
     resolved = ResolvedShapes()
-    unresolved = _resolve_nodes(model, slicing, resolved.specs)
-    if _is_resolved(model, slicing, unresolved):
+    trusted = list(filter(_is_slice_of_input, slicing)) if has_open_inputs else slicing
+    unresolved = _resolve_nodes(model, trusted, resolved.specs)
+    if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
@@ -225,9 +232,13 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
     if unresolved:
         return False
     # Slices of graph inputs cannot be folded. This common case needs no search for constants.
-    if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
+    if all(map(_is_slice_of_input, slicing)):
         return True
     return not has_foldable_slice(model, slicing)
+
+
+def _is_slice_of_input(node: NodeView) -> bool:
+    return bool(node.inputs) and node.inputs[0] is not None and node.inputs[0].is_graph_input()
 
 
 def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:

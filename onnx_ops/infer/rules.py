@@ -174,8 +174,11 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape to a shape with open entries: onnx would leave all sizes open."""
+    """Infer a Reshape of data with open sizes, or to a shape with open entries: onnx would leave more sizes open."""
     target = _read_partly_open_list(inputs, 1)
+    if target is None and len(inputs) > 1 and inputs[0].sizes is None:
+        data = inputs[1].data
+        target = data.tolist() if data is not None and data.ndim == 1 and data.dtype == np.int64 else None
     if target is None:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)

@@ -70,6 +70,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     ('N', 3, 2)
     >>> reshape((4, 6), [None, 12], allowzero=False)
     (2, 12)
+    >>> reshape(("N", 3, 4), [-1, 12], allowzero=False)
+    ('N', 12)
     """
     copied_axes = {axis for axis, size in enumerate(target) if size == 0 and not allowzero}
     sizes: list[int | str | None] = [size if size is not None and size >= 0 else None for size in target]
@@ -89,9 +91,11 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     data_count, other_count = (
         prod(size for size in factors if isinstance(size, int)) for factors in (data_sizes, other_sizes)
     )
-    is_known = all(isinstance(size, int) for size in (*data_sizes, *other_sizes))
-    if is_known and other_count and data_count % other_count == 0:
+    symbols = [size for size in (*data_sizes, *other_sizes) if not isinstance(size, int)]
+    if not symbols and other_count and data_count % other_count == 0:
         sizes[open_axis] = data_count // other_count
+    elif len(symbols) == 1 and symbols[0] in data_sizes and data_count == other_count != 0:
+        sizes[open_axis] = symbols[0]
     return tuple(sizes)
 
 

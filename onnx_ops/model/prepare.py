@@ -119,11 +119,12 @@ def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
-    """Return a copy of a tensor in memory, and close its file unless another reader holds it open.
+    """Return a copy of a tensor in memory, and close its file if it was opened here.
 
     Raises:
         Exception: The file cannot be read; onnx-ir has several classes of errors for it.
     """
+    was_open = tensor.raw is not None
     try:
         return ir.Tensor(
             tensor.numpy().copy(),
@@ -133,7 +134,8 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             metadata_props=dict(tensor.metadata_props),
         )
     finally:
-        release(tensor)
+        if not was_open:
+            release(tensor)
 
 
 def release(tensor: ir.ExternalTensor) -> None:

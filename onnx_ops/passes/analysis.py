@@ -81,11 +81,16 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
-    return any(
+    return _has_open_inputs(proto.graph) or any(
         node.op_type in (*STARTS, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
+
+
+def _has_open_inputs(graph: onnx.GraphProto) -> bool:
+    """Return whether an input has an open size. A declared size of a value that follows from it may be wrong."""
+    return any(not dim.HasField("dim_value") for value in graph.input for dim in value.type.tensor_type.shape.dim)
 
 
 def may_need_portable_form(proto: onnx.ModelProto) -> bool:

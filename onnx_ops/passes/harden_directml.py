@@ -14,9 +14,9 @@ from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.conv_transpose_for_directml import ConvTransposeForDirectMLPass
+from onnx_ops.passes.declared_sizes_for_directml import DeclaredSizesForDirectMLPass, LoopForDirectMLPass
 from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
 from onnx_ops.passes.empty_fill_for_directml import EmptyFillForDirectMLPass
-from onnx_ops.passes.loop_for_directml import LoopForDirectMLPass
 from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
@@ -24,6 +24,7 @@ from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
+    DeclaredSizesForDirectMLPass,
     LoopForDirectMLPass,
     SplitForDirectMLPass,
     SliceForDirectMLPass,

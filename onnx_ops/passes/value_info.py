@@ -35,12 +35,14 @@ class ValueInfo:
         types: The types.
         constants: The facts about each value whose inferred elements are the same for all inputs of the model.
         invalid: The rule that each invalid slicing node breaks.
+        misdeclared: The values that the model declares with a number for a size that its inputs leave open.
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
     constants: dict[ir.Value, Facts] = field(default_factory=dict)
     invalid: dict[ir.Node, str] = field(default_factory=dict)
+    misdeclared: set[ir.Value] = field(default_factory=set)
 
     def list_invalid(self) -> list[InvalidNode]:
         """Return the nodes that break their specification, each with the reason."""
@@ -63,13 +65,15 @@ class ValueInfo:
         return self.constants.get(value, NO_FACTS).data
 
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
-        """Record the type, the sizes and the elements that all copies of a value in a probe have in common."""
+        """Record what all copies of a value in a probe have in common."""
         types = {None if copy is None else copy.type for copy in copies}
         if len(types) == 1 and (type_ := types.pop()) is not None:
             self.types[value] = type_
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
+        if any(each.is_misdeclared for each in facts):
+            self.misdeclared.add(value)
         first = facts[0]
         if first.data is not None and all(
             other.data is not None and other.element == first.element and np.array_equal(first.data, other.data)
@@ -149,10 +153,15 @@ def _pair_values(
     for node, node_copy in copies:
         for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
+    # All others: inputs of functions and bodies, and the results of calls, whose nodes are not in the probe.
+    others: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
+    for value, copy in zip(model.graph.outputs, probe.graph.outputs, strict=True):
+        others[value].append(copy)
+    for node, node_copy in copies:
         for index, source in enumerate(node.inputs):
-            if source is not None and source.producer() is None:  # no node writes it
-                values[source].append(node_copy.inputs[index] if index < len(node_copy.inputs) else None)
-    return values
+            if source is not None:
+                others[source].append(node_copy.inputs[index] if index < len(node_copy.inputs) else None)
+    return others | values
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:

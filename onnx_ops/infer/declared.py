@@ -1,0 +1,61 @@
+"""Types that a model declares for its values, and when their sizes are not believed.
+
+Many models are exported for one batch size, and then only the shapes of their inputs are changed. Such a model declares
+numbers for sizes that its inputs leave open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import onnx
+
+from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.model.views import Dims
+
+
+def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
+    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
+    declared_facts = read_type(declared.SerializeToString())
+    if not (facts.element or facts.non_tensor_type):
+        facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
+    if declared_facts.dims is None or facts.non_tensor_type:
+        return facts
+    if facts.dims is None:
+        dims: Dims = declared_facts.dims
+    elif len(facts.dims) == len(declared_facts.dims):
+        pairs = zip(facts.dims, declared_facts.dims, strict=True)
+        dims = tuple(
+            [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
+        )
+    else:
+        return facts
+    return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
+
+
+def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
+    """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols."""
+    symbols = set()
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value") and not dim.dim_param:
+                dim.dim_param = f"axis {axis} of {value.name}"
+                symbols.add(dim.dim_param)
+    return frozenset(symbols)
+
+
+def without_numbers(declared: onnx.TypeProto) -> onnx.TypeProto:
+    """Return a copy of a declared type with open sizes instead of numbers."""
+    copy = onnx.TypeProto()
+    copy.CopyFrom(declared)
+    for dim in copy.tensor_type.shape.dim:
+        dim.ClearField("dim_value")
+    return copy
+
+
+def fixes_open_size(declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str]) -> bool:
+    """Return whether a declared size is a number where one of the symbols is inferred."""
+    dims = declared.tensor_type.shape.dim
+    if inferred is None or len(inferred) != len(dims):
+        return False
+    return any(dim.HasField("dim_value") and size in symbols for dim, size in zip(dims, inferred, strict=True))

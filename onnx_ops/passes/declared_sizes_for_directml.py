@@ -1,0 +1,70 @@
+"""Declared sizes that are not those at run time. onnxruntime's DirectML provider compiles nodes for declared sizes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.model.conditions import loop_defects
+from onnx_ops.model.nodes import sizes_of
+from onnx_ops.model.views import Sizes
+from onnx_ops.model.walk import all_nodes, graphs_in
+from onnx_ops.passes.base import SlicingPass
+from sliceport.defects.onnxruntime import FIXED_SIZE
+
+
+class DeclaredSizesForDirectMLPass(SlicingPass):
+    """Open the declared sizes that the inputs leave open, for which onnxruntime-directml 1.24.4 would compile nodes.
+
+    1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
+       declared number that does not follow from the inputs. This is one change, reported for the first such node.
+
+    Given: y = Shape(Loop(1, True, x[batch],
+                          body="(int64 i, bool c, float[?] a) => (bool c, float[1] b) { b = Abs(x) }"))
+    Result: y = Shape(Loop(1, True, x, body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Abs(x) }"))
+    """
+
+    def apply(self, model: ir.Model) -> None:
+        """Open these sizes in the whole model; see the class."""
+        outputs = [(node, value) for node in all_nodes(model.graph) for value in node.outputs]
+        first = next((node for node, value in outputs if value in self.value_info.misdeclared), None)
+        if first is None:
+            return
+        for _, value in outputs:
+            _open_sizes(value, self.sizes(value))
+        self.value_info.misdeclared.clear()
+        self.report_change(first, first.op_type, (FIXED_SIZE,))
+
+
+class LoopForDirectMLPass(SlicingPass):
+    """Open the sizes that a Loop does not keep, for which onnxruntime-directml 1.24.4 would compile the nodes inside.
+
+    1. An iteration changes the size of a carried value that the body declares: the size becomes open, and so do all
+       sizes that are declared inside.
+
+    Given: y = Shape(Loop(2, True, x[1],
+                          body="(int64 i, bool c, float[1] a) => (bool c, float[2] b) { b = Concat<axis=0>(a, a) }"))
+    Result: y = Shape(Loop(2, True, x,
+                           body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Concat<axis=0>(a, a) }"))
+    """
+
+    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
+        """Rewrite each Loop that matches; see the class."""
+        bodies = [(node, body) for node, _ in self.analysis.nodes_of("Loop") for body in graphs_in(node)]
+        for node, body in bodies:
+            inferred = [self.sizes(value) for value in body.inputs]
+            defects = loop_defects([sizes_of(value) for value in body.inputs], inferred)
+            if not defects:
+                continue
+            for value, sizes in zip(body.inputs, inferred, strict=True):
+                _open_sizes(value, sizes)
+            for inner in all_nodes(body):
+                for value in inner.outputs:
+                    _open_sizes(value, (None,) * len(value.shape or ()))
+            self.report_change(node, "Loop", defects)
+
+
+def _open_sizes(value: ir.Value, inferred: Sizes | None) -> None:
+    """Remove each declared number of a value where no size is inferred."""
+    if value.shape is not None and inferred is not None:
+        pairs = zip(value.shape, inferred, strict=True)
+        value.shape = ir.Shape([None if size is None and isinstance(dim, int) else dim for dim, size in pairs])

@@ -1,0 +1,101 @@
+"""Declared numbers are not believed where the inputs leave the sizes open, as after a change of the inputs' batch."""
+
+from __future__ import annotations
+
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import parse
+from sessions import compute
+
+import sliceport
+from onnx_ops.infer import propagate
+
+CUT = "int64[1] starts = {0}, int64[1] ends = {1}, int64[1] axes = {0}"
+WEIGHTS = "float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, int64[2] pairs = {-1,4}"
+FIRST = {
+    "Relu": "r = Relu(x)",
+    "MatMul": "r = MatMul(x, w)",
+    "Transpose": "t = Transpose(x)  r = Transpose(t)",
+    "Add": "r = Add(x, x)",
+    "Reshape": "r = Reshape(x, pairs)",
+    "Neg": "q = Neg(x)  r = Reshape(q, pairs)",
+    "Slice": "r = Slice(x, starts, wide, last)",
+    "function": "r = <domain = f> Double(x)",
+}
+RULE = "a-declared-size-that-the-inputs-leave-open"
+
+
+def model(first: str, batch: str, declared: dict[str, str], output: str = "n,4") -> onnx.ModelProto:
+    """Return a model that takes the first row of what `first` makes of `x`, with declared shapes of values."""
+    types = "".join(f"float[{shape}] {name}, " for name, shape in declared.items())
+    proto = parse(
+        f"""(float[{batch},4] x) => (float[{output}] y)
+        <{types} {WEIGHTS}, {CUT}, int64[1] last = {{1}}, int64[1] wide = {{4}}>
+        {{ {FIRST[first].replace("<domain = f> ", "f.")}  y = Slice(r, starts, ends, axes) }}""",
+        17,
+    )
+    if first == "function":
+        function = onnx.parser.parse_function(
+            '<opset_import: ["": 17], domain: "f"> Double (a) => (b) { b = Add(a, a) }'
+        )
+        proto.functions.append(function)
+        proto.opset_import.append(onnx.helper.make_opsetid("f", 1))
+    return proto
+
+
+def declare(first: str) -> dict[str, str]:
+    """Return the shapes that the export with a batch of 1 declared for the values that nodes compute."""
+    names = [line.split(" = ")[0] for line in FIRST[first].split("  ")]
+    return {name: "4,1" if name == "t" else "1,4" for name in names}
+
+
+@pytest.mark.parametrize(("first", "batch"), list(product(FIRST, ("batch", "?"))))
+def test_no_command_believes_declared_numbers(first: str, batch: str) -> None:
+    proto = model(first, batch, declare(first))
+    open_model = model(first, batch, {})
+    found = [finding for finding in sliceport.check(proto).findings if finding.defect.rule == RULE]
+    assert len(found) == 1
+    assert found[0].op == ("Add" if first == "function" else proto.graph.node[0].op_type)
+    for size in (1, 2, 3):
+        lowered = [sliceport.lower(each, input_shapes={"x": (size, 4)}).to_json() for each in (proto, open_model)]
+        assert lowered[0] == lowered[1]
+    hardened = sliceport.harden(proto).model
+    assert not [finding for finding in sliceport.check(hardened).findings if finding.defect.rule == RULE]
+    rewritten = sliceport.rewrite(proto).model
+    assert any(node.op_type == "Slice" for node in rewritten.graph.node)
+    for size in (1, 2, 3):
+        feeds = {"x": np.arange(1, 4 * size + 1, dtype=np.float32).reshape(size, 4)}
+        expected = compute(open_model, **feeds)
+        for result in (hardened, rewritten):
+            assert all(map(np.array_equal, compute(result, **feeds), expected))
+
+
+def test_declared_output_alone_is_found() -> None:
+    (finding,) = sliceport.check(parse("(float[n,4] x) => (float[1,4] y) { y = Relu(x) }", 17)).findings
+    assert finding.defect.rule == RULE
+
+
+@pytest.mark.parametrize(
+    ("batch", "declared"),
+    [("batch", "batch,4"), ("batch", "other,4"), ("batch", "?,4"), ("1", "1,4"), ("2", "2,4")],
+)
+def test_other_declared_sizes_cost_no_second_inference(batch: str, declared: str) -> None:
+    with patch.object(propagate, "_Propagation", wraps=propagate._Propagation) as walk:
+        facts = propagate.propagate(model("Relu", batch, {"r": declared}).SerializeToString())
+    assert not any(each.is_misdeclared for each in facts)
+    assert walk.call_count == 1
+
+
+def test_numbers_that_inference_does_not_find_are_believed_unless_another_is_wrong() -> None:
+    for declared, sizes in (("n", (3, 5)), ("1", (None, None))):
+        proto = parse(
+            f"""(float[n,4] x, int64[2] s) => (float[a,b] y) <float[{declared},4] r, float[3,5] z>
+            {{ r = Relu(x)  z = Reshape(r, s)  y = Neg(z) }}""",
+            17,
+        )
+        facts = propagate.propagate(proto.SerializeToString())
+        assert facts[3].dims == sizes
