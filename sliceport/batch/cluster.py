@@ -49,9 +49,8 @@ _PAUSE = 1.0
 def open_cluster(url: str) -> Runner:
     """Connect to a cluster, and return a runner that gives tasks to its workers.
 
-    Args:
-        url: The address of the scheduler: `dask://HOST:PORT` uses the protocol of Dask's configuration,
-            `tcp://HOST:PORT` and `tls://HOST:PORT` name the protocol.
+    The URL names the scheduler. `dask://HOST:PORT` uses the protocol of Dask's configuration; `tcp://HOST:PORT` and
+    `tls://HOST:PORT` name the protocol.
 
     Raises:
         UsageError: The URL has another form, or the scheduler cannot be reached.

@@ -30,18 +30,14 @@ _INTERVAL = 30.0
 """Least seconds between two lines with the time. If a run at a URL is killed, the lines after the last one are lost."""
 
 Entries = Mapping[str, str | Row]
-"""The key of the result of each model of a journal, or its row if it has no result."""
+"""Each model of a journal, with the key of its result, or with its row if it has no result."""
 
 
 class Journal:
     """The journal of a run under way.
 
-    A store that can append gets each line at once, so that a killed run loses none. Another store gets the whole
-    journal again whenever a model is added 30 seconds or more after the last time.
-
-    Args:
-        store: The folder or URL of the results.
-        header: The first line.
+    A store that can append gets each line at once, so that a killed run loses none. Any other store gets the whole
+    journal again if a model is added 30 seconds or more after the last write.
 
     Raises:
         UsageError: The journal cannot be written. The methods raise it, too.
@@ -98,10 +94,6 @@ class Run:
         """The header of the latest journal."""
         return self.headers[0]
 
-    def __len__(self) -> int:
-        """Return the number of models that are done."""
-        return len(self.entries) + sum(map(len, self.others))
-
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all models, sorted by model.
 
@@ -113,7 +105,8 @@ class Run:
 
     def describe_gap(self) -> str:
         """Describe an unfinished run, as in `13 of 120 models, without shard 2/3`; return "" for a complete one."""
-        parts = [f"{len(self):,} of {len(self) + self.unfinished:,} models"] if self.unfinished else []
+        done = sum(len(run.entries) for run in (self, *self.others))
+        parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
             more = ", ..." * (len(missing) > MAX_LISTED)
             parts.append(f"without shard{'s' * (len(missing) > 1)} {', '.join(missing[:MAX_LISTED])}{more}")
@@ -142,11 +135,7 @@ class Run:
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
-    """Return the latest run of a folder, or the run of a journal, with all runs that belong to it.
-
-    Args:
-        store: The folder.
-        journal: The name of a journal.
+    """Return the latest run of a folder, or the run of the named journal, joined with the runs that belong to it.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
@@ -285,12 +274,7 @@ def start_time(store: Store) -> str:
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, with a row for each model.
-
-    Args:
-        run: The run.
-        scratch: A folder for the file before it gets its name.
-        observe: Called with each row.
+    """Write `results.jsonl`, with a row for each model, by way of the folder `scratch`. Call `observe` with each row.
 
     Raises:
         UsageError: A result cannot be read, or the view cannot be written.

@@ -26,21 +26,13 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add the command."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
-    _set_help(batch)
-    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
+    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND")
     for command in map(load, NAMES):
         owner, (group, _, name) = members, command.name.rpartition(" ")
         if group:  # `directml`, which has one command on models
-            parent = members.add_parser(group, help=command.help)
-            _set_help(parent)
-            owner = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+            owner = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
         _add_options(owner.add_parser(name, help=command.help), command)
     _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
-
-
-def _set_help(command: Parser) -> None:
-    """Make a command print its help if its second word is missing."""
-    command.set_defaults(run=lambda _: command.print_help())
 
 
 def _add_options(parser: Parser, command: Command) -> None:

@@ -69,13 +69,13 @@ def emit_json(data: Any) -> None:
     emit(to_text(data), is_raw=True)
 
 
-def say(message: str, program: str = "sliceport") -> None:
+def say(message: str) -> None:
     """Write one line to stderr, made printable; do nothing if stderr is closed or full."""
     if sys.stderr is None:
         return
     with _lock, suppress(OSError):
         _clear()
-        sys.stderr.write(f"{program}: {printable(message)}\n")
+        sys.stderr.write(f"sliceport: {printable(message)}\n")
         sys.stderr.flush()
 
 

@@ -20,6 +20,11 @@ class Parser(argparse.ArgumentParser):
     listing: Callable[[], str] | None = None
     """Returns the end of the help."""
 
+    def add_subparsers(self, **options: Any) -> Commands:
+        """Add commands. If a command line has no word for one of them, it prints the help."""
+        self.set_defaults(run=lambda _: self.print_help())
+        return super().add_subparsers(**options)
+
     def error(self, message: str) -> NoReturn:
         """Raise the error."""
         raise UsageError(f"{message}; write --format json" if "--json" in message else message)

@@ -78,12 +78,10 @@ def add_command(commands: Commands, command: Command) -> None:
     if command.other:
         parser.add_argument("other", nargs="?", metavar="B", help=command.other)
     if command.writes != "never":
-        is_file = command.writes == "always"
-        metavar = "OUT" if is_file else "DIR"
-        parser.add_argument(
-            *command.output_flags, dest="output", required=is_file, metavar=metavar, help=command.output
-        )
-        overwritten = "OUT and the files that belong to it" if is_file else "files, and DIR if an earlier run wrote it"
+        always = command.writes == "always"
+        metavar = "OUT" if always else "DIR"
+        parser.add_argument(*command.output_flags, dest="output", required=always, metavar=metavar, help=command.output)
+        overwritten = "OUT and the files that belong to it" if always else "files, and DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
     parser.listing = command.listing
@@ -112,11 +110,9 @@ def add_command(commands: Commands, command: Command) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Do the work that options describe, print its result, and return the exit code.
+    """Do the work that options of a parser of `add_command` describe, print its result, and return the exit code.
 
-    Args:
-        options: The options of a parser of `add_command`.
-        is_supervised: Whether a child process does the work even if no limit is set.
+    If `is_supervised` is set, a child process does the work even without a limit of time or memory.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -133,12 +129,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work, in a child if the process is supervised or has limits, and return its result.
-
-    Args:
-        work: The work.
-        options: Options with `timeout` and `memory`.
-        is_supervised: Whether a child process does the work even if no limit is set.
+    """Do the work and return its result. The limits are `timeout` and `memory` of `options`; see `run`.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -188,14 +179,12 @@ def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory:
 def compute_answer(work: Work, owner: str = "") -> Answer:
     """Do the work. With an `owner`, leave the output files in scratch folders instead of putting them into place.
 
-    Args:
-        work: The work.
-        owner: A part of the names of scratch folders, see `collect_placements`; empty if this process puts the files
-            into place.
+    The owner is a part of the names of these folders; see `collect_placements`.
 
     Raises:
         MemoryError: The work needs more memory.
         UsageError, SliceportError: The work cannot be done.
+        ChildLost: The machine ended a process that this one waited for.
     """
     output = None if work.output is None else Path(work.output)
     if work.verbose > 1:

@@ -90,7 +90,8 @@ if sys.platform != "win32":
         """A child forked from this process, with the attributes of `subprocess.Popen` that `ChildProcess` reads.
 
         It starts in 2 ms, because it has all modules that this process has imported. This process must have only one
-        thread: a lock that another thread holds would stay locked in the child.
+        thread: a lock that another thread holds would stay locked in the child. The child writes stdout and stderr to
+        `log`; the two ends are those of `_open_parent_pipe`.
         """
 
         returncode: int | None = None
@@ -150,13 +151,12 @@ class ChildProcess:
         try:
             if log is None:
                 self._log = _open_log()
+                log = self._log.fileno()
             with _open_parent_pipe() as (child_end, self._pipe):
-                descriptor = log if self._log is None else self._log.fileno()
-                assert descriptor is not None
                 if sys.platform != "win32" and forks:
-                    self._process = ForkedProcess(descriptor, child_end, self._pipe)
+                    self._process = ForkedProcess(log, child_end, self._pipe)
                 else:
-                    self._process = _start(descriptor, child_end)
+                    self._process = _start(log, child_end)
         except OSError as error:  # such as a full disk
             if self._log is not None:
                 self._log.close()

@@ -115,11 +115,7 @@ def write_files(
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to write over the data files of a model.
-
-    Args:
-        files: The files to be written.
-        data_files: The data files of the model.
+    """Refuse to write files over data files of a model, even if the two have different names, such as links.
 
     Raises:
         UsageError: A file to be written is a data file.
