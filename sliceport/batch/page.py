@@ -80,6 +80,7 @@ class _Data:
         changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
         parts = ("operator", "engine", "defect", "node")
         names = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
+        # The groups are in the order of the filters in `index`.
         *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
         table_row = {
             "at": number,

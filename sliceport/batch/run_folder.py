@@ -77,7 +77,7 @@ class Run:
 
     Attributes:
         store: The folder of the results.
-        headers: The headers of its journals, one for each shard and each run at the same time; the latest is first.
+        headers: The headers of its journals, the latest first: those of its shards, and of runs at the same time.
         entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
         others: Shards of the same run in other folders.
@@ -165,7 +165,8 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
     """
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
-    is_shard = _count_shards(header) == _count_shards(latest) != 0 and header["sources"] == latest["sources"]
+    count = _count_shards(header)
+    is_shard = count > 0 and count == _count_shards(latest) and header["sources"] == latest["sources"]
     return (is_shard and header["shard"] not in shards) or written >= latest["started"]
 
 
@@ -207,9 +208,9 @@ def join(runs: Sequence[Run]) -> Run:
 
 
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
-    """Yield the header and the other lines of each journal: of `first`, if given, then of the others, latest first.
+    """Yield the header and the other lines of each journal, the latest journal first.
 
-    Journals of another schema version are skipped.
+    If `first` names a journal, it precedes all others. Journals of another schema version are skipped.
     """
     # Names begin with the time of the start.
     for name in sorted(store.names(_JOURNALS), key=lambda name: (name == first, name), reverse=True):

@@ -42,8 +42,8 @@ def expand(
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
-      * A folder: all files in it and its folders whose names end in one of `suffixes`; an empty one is ignored. A link to
-        a folder is followed unless the walk reaches that folder without it.
+      * A folder: all files in it and its folders whose names end in one of `suffixes`; an empty suffix is ignored. A
+        link to a folder is followed unless the walk reaches that folder without it.
       * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
@@ -214,7 +214,7 @@ class _Search:
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
             if is_hidden or not name.endswith(suffixes) or not _is_model(start + name):
                 continue
-            folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # without the start
+            folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
             if not any(os.path.realpath(folder) in self.folders for folder in folders):
                 yield start + name
 

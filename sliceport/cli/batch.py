@@ -83,12 +83,13 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     if options.dry_run:
         return _list(batch, options)
     progress_line = Progress(lists=options.verbose > 0)
-    outcome = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
-    for unused in [] if batch.manifest is None else batch.manifest.unused():
-        say(unused)
+    finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
+    if batch.manifest is not None:
+        for sentence in batch.manifest.unused():
+            say(sentence)
     say(f"wrote {options.output}")
-    _emit(outcome.run, outcome.summary, None, options)
-    return outcome.summary.exit_code
+    _emit(finished.run, finished.summary, None, options)
+    return finished.summary.exit_code
 
 
 def _list(batch: Batch, options: argparse.Namespace) -> int:
@@ -148,6 +149,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
     installed = formats().values()
+    # The names are listed only if their option is given, because engines are slow to load.
     choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
         "executors": ("executor", lambda: [*(format_.reference[0] for format_ in installed), *engines()]),
         "passes": ("pass", lambda: [name for format_ in installed for names in format_.passes() for name in names]),
@@ -161,6 +163,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
+    """Report one run, the joined shards of one, or the comparison of two runs, and return the exit code."""
     from sliceport.batch.compare_runs import compare_runs
     from sliceport.batch.run_folder import are_shards, join, read_run
     from sliceport.batch.store import open_store

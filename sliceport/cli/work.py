@@ -168,8 +168,9 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
     """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
     if supervisor.is_out_of_memory(error):
-        sentence = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
-        return sentence if memory else describe_unforeseen(MemoryError())
+        if memory is None:
+            return describe_unforeseen(MemoryError())
+        return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""

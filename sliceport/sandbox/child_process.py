@@ -166,13 +166,13 @@ class ChildProcess:
         self._has_expired = False
 
     def call(self, request: bytes, timeout: float | None) -> tuple[bool, Any]:
-        """Send a request and wait for its answer: whether it is an error, and the value.
+        """Send a request, wait for the answer, and return whether the answer is an error, and its value.
 
         Raises:
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
-            self._log.seek(0)  # the child shares the position
+            self._log.seek(0)  # the child shares the position, and writes from the start again
             self._log.truncate()
         timer = None if timeout is None else threading.Timer(timeout, self._expire)
         try:
@@ -253,7 +253,8 @@ class ChildProcess:
     def _has_message(self, process: int | None) -> bool:
         """Wait for a message or the end of the child, and return whether the pipe can be read.
 
-        The pipe alone would not show the end of the child if a grandchild holds it open.
+        The pipe alone would not show the end of the child if a grandchild holds it open. Systems that cannot wait for
+        both return True at once, and the read waits.
         """
         if sys.platform == "win32" or process is None:
             return True
@@ -346,18 +347,15 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 @contextlib.contextmanager
 def _open_process(process: int) -> Iterator[int | None]:
     """Open a descriptor that becomes readable when a process ends; yield None if that fails."""
-    if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
-        yield None
-        return
-    try:
-        descriptor = os.pidfd_open(process)
-    except OSError:  # an old kernel, or no descriptor is left
-        yield None
-        return
+    descriptor = None
+    if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
+        with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left
+            descriptor = os.pidfd_open(process)
     try:
         yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _open_job(process: int) -> Any:
@@ -374,9 +372,8 @@ def _open_job(process: int) -> Any:
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """Open a pipe that breaks when this process ends. Yield the child's and the parent's end.
 
-    Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
     The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
-    long as the child runs.
+    long as the child runs. Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
     """
     if not HAS_PIPE_SIGNALS:
         yield NO_PIPE, None

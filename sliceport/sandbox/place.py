@@ -81,7 +81,9 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
             path = entry.relative_to(folder).as_posix()
-            expected = patterns if not entry.is_dir() else () if entry.is_symlink() else folder_patterns
+            expected = folder_patterns if entry.is_dir() else patterns
+            if entry.is_dir() and entry.is_symlink():  # no run makes links to folders
+                return path
             # `fnmatch` lets `*` match slashes, too.
             if not any(path.count("/") == pattern.count("/") and fnmatchcase(path, pattern) for pattern in expected):
                 return path

@@ -29,9 +29,9 @@ def _own_machine() -> str:
 
 
 def remove_abandoned(folder: Path, prefix: str = "") -> None:
-    """Remove the scratch files and folders in `folder` that processes of this machine made which have ended.
+    """Remove scratch files and folders from `folder` if a process of this machine made them and has ended.
 
-    The name of each is `prefix` followed by a name of `new_name`.
+    Their names consist of `prefix` and a name of `new_name`.
 
     Raises:
         OSError: The folder cannot be listed.
