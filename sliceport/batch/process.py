@@ -101,7 +101,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
     """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
 
-    If the whole machine shuts down, this process ends before the second call.
+    There is no second call if the run is stopped, or if the whole machine shuts down and ends this process, too.
     """
     try:
         return supervisor.call_twice(function, *args, **limits)
@@ -112,7 +112,7 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Identify a model and look for its result.
+    """Return the identity of a model, and its outcome if an earlier run has stored a valid result.
 
     The modules of the command are imported here, so that the timeout of `_execute` does not count their imports.
     """

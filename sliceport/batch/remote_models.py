@@ -96,6 +96,7 @@ def _download_file(url: str, local: Path) -> str | None:
 
     Raises:
         FileNotFoundError: The file is missing.
+        UsageError: The URL is not one of a file, or the file cannot be read.
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs, path = open_file_system(url)

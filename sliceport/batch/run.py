@@ -125,7 +125,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     Raises:
         UsageError: No source has a model.
     """
-    needs_passes = batch.job.command == "rewrite"
+    needs_passes = batch.job.command == "rewrite"  # files of formats without passes are not models for it
     readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
     suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root

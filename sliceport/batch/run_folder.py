@@ -255,10 +255,10 @@ def _count_shards(header: Header) -> int:
 
 def now() -> str:
     """Return the present time in the form of `started` in headers."""
-    return _to_text(datetime.now(UTC))
+    return _format_time(datetime.now(UTC))
 
 
-def _to_text(time: datetime) -> str:
+def _format_time(time: datetime) -> str:
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -271,7 +271,7 @@ def start_time(store: Store) -> str:
     latest = max((_last_time(header, lines) for header, lines in _read_journals(store)), default="")
     if now() > latest:
         return now()
-    return _to_text(datetime.fromisoformat(latest) + timedelta(microseconds=1))
+    return _format_time(datetime.fromisoformat(latest) + timedelta(microseconds=1))
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:

@@ -89,7 +89,8 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"sliceport {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
+    chosen = [name for name in COMMANDS if name in words[:1]]
+    for name in chosen or COMMANDS:
         if name in NAMES and name != "check":  # `check` takes several models
             add_command(commands, load(name))
         else:

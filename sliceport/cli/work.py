@@ -150,7 +150,7 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
     owner = "" if work.output is None else new_name()
-    log = 2 if work.verbose > 1 else None
+    log = 2 if work.verbose > 1 else None  # stderr
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(

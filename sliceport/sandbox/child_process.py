@@ -123,7 +123,7 @@ if sys.platform != "win32":
             self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
 
         def wait(self) -> int:
-            """Wait for the end of the child."""
+            """Wait for the end of the child. Return its exit code, or minus the signal that ended it, as Popen does."""
             if self.returncode is None:
                 self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             return self.returncode
