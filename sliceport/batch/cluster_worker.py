@@ -29,10 +29,8 @@ def needed_versions() -> dict[str, str]:
 def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     """Do a task of a run, and return the outcome. If this worker does not fit the run, return why, as a predicate.
 
-    Args:
-        run: The name of the run.
-        needed: The versions that the worker must have.
-        packed: The pickled job, task, journal and model; see `describe_refusal`. Other versions may fail to read them.
+    The worker needs the versions in `needed`. The job, the task, the journal and the model, for which see
+    `describe_refusal`, are pickled in `packed`, because other versions may fail to read them.
 
     Raises:
         RunStopped: The run is over.
@@ -59,10 +57,8 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
     """Return why this worker cannot take part in a run, as a predicate; "" if it sees the results and the model.
 
-    Args:
-        root: The folder or URL of the results.
-        journal: The name of a journal. It is random, so a folder with this file is the folder of the results.
-        model: The path of the model; None for a model at a URL, or one that the client does not see either.
+    The name of the journal is random, so a folder or URL `root` that contains the journal is that of the results. The
+    model is a path, or None for a model at a URL, or for one that the client does not see either.
     """
     try:
         sees_results = open_store(root).has(journal)

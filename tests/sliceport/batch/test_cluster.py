@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import pickle
 import random
 import re
 import signal
@@ -24,9 +26,12 @@ from forked import Forked
 from platforms import POSIX
 from processes import assert_gone, children, ticks
 
-from sliceport.batch import cluster
+from sliceport.batch import cluster, cluster_worker
 from sliceport.batch.cluster import open_cluster
-from sliceport.batch.cluster_worker import describe_refusal
+from sliceport.batch.cluster_worker import describe_refusal, needed_versions, serve, stop_run
+from sliceport.batch.process import RunStopped
+from sliceport.batch.store import Folder
+from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
@@ -311,6 +316,22 @@ def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
     ):
         refusal = describe_refusal(root, journal, model)
         assert re.search(rf"^does not see '{missing}'; models and results must", refusal)
+
+
+def test_task_that_begins_while_its_run_stops_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(store: Folder) -> Path:
+        asyncio.run(stop_run("the run"))
+        return make_scratch(store)
+
+    make_scratch = Folder.new_scratch
+    monkeypatch.setattr(Folder, "new_scratch", stop)
+    monkeypatch.setattr(cluster_worker, "_stop_events", {})
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.jsonl").touch()
+    packed = pickle.dumps((Job("lower", str(tmp_path)), Task("a.onnx", "a.onnx"), "runs/a.jsonl", None))
+    with pytest.raises(RunStopped):
+        serve("the run", needed_versions(), packed)
+    assert not (tmp_path / "scratch").exists()
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])
