@@ -58,7 +58,7 @@ def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) ->
     Temporary files are written into the local folder `scratch`. The caller sets `stop_event` before it ends children.
 
     Raises:
-        RunStopped: A child process ended after `stop_event` was set.
+        RunStopped: A child process ended, or could not be started, after `stop_event` was set.
         UsageError: The result cannot be read or stored, or no child process can be started.
     """
     start = time.monotonic()

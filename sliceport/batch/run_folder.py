@@ -275,7 +275,7 @@ def start_time(store: Store) -> str:
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, with a row for each model, by way of the folder `scratch`. Call `observe` with each row.
+    """Write `results.jsonl`, with a row for each model, first into the folder `scratch`. Call `observe` with each row.
 
     Raises:
         UsageError: A result cannot be read, or the view cannot be written.

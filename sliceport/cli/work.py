@@ -129,7 +129,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work and return its result. The limits are `timeout` and `memory` of `options`; see `run`.
+    """Do the work and return its result. A child does the work if `is_supervised` or a limit in `options` is set.
 
     Raises:
         SliceportError: The work cannot be done.
