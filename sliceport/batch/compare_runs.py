@@ -190,15 +190,15 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
     """Compare the rows of one model, and add what changed to the comparison."""
     before, after = rows
-    fixed_keys = Counter(map(_identify, _list_problems(before)))
+    unmatched = Counter(map(_identify, _list_problems(before)))  # after the loop: those that the later run lacks
     new = []
     for problem in _list_problems(after):
-        if fixed_keys[_identify(problem)]:
-            fixed_keys[_identify(problem)] -= 1
+        if unmatched[_identify(problem)]:
+            unmatched[_identify(problem)] -= 1
         else:
             new.append(problem)
     # A model that fails now is not fixed: it may still have its earlier findings.
-    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in fixed_keys.elements()]
+    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in unmatched.elements()]
     change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
         comparison.new.append(replace(change, findings=tuple(new)))

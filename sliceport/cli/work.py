@@ -201,7 +201,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except ChildLost:  # the machine ended a process that this one waited for
+    except ChildLost:
         raise
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:
