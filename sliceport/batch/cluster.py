@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.batch.cluster_worker import make_remote, needed_versions
+from sliceport.batch.cluster_worker import needed_versions, stop_run
 from sliceport.batch.names import is_url
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _URL = re.compile(r"(?:dask://|(tcp://|tls://))((?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5})/?")
 """Protocol, host and port of a scheduler. For `dask://`, Dask's configuration sets the protocol."""
 _TIMEOUT = 20.0
-"""Seconds to connect to the scheduler, and to tell the workers that the run is over."""
+"""Seconds to wait for the scheduler: to connect, to stop the run on its workers, and to disconnect."""
 _RETRIES = 2
 """Number of times that Dask repeats a task after an exception, for example if a network share did not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
@@ -49,9 +49,8 @@ _PAUSE = 1.0
 def open_cluster(url: str) -> Runner:
     """Connect to a cluster, and return a runner that gives tasks to its workers.
 
-    Args:
-        url: The address of the scheduler: `dask://HOST:PORT` uses the protocol of Dask's configuration,
-            `tcp://HOST:PORT` and `tls://HOST:PORT` name the protocol.
+    The URL names the scheduler. `dask://HOST:PORT` uses the protocol of Dask's configuration; `tcp://HOST:PORT` and
+    `tls://HOST:PORT` name the protocol.
 
     Raises:
         UsageError: The URL has another form, or the scheduler cannot be reached.
@@ -81,14 +80,16 @@ def open_cluster(url: str) -> Runner:
 class _DaskRunner:
     """A runner that gives tasks to the workers of a scheduler.
 
-    A worker fits a run if it has the same versions of all packages, and sees the models and the results. It checks
-    that with its first task of the run. If it does not fit, it refuses the task, and the task is submitted again.
+    A worker fits a run if it has the same versions of all packages, and sees the models and the results. A worker that
+    does not fit refuses its tasks, and they are submitted again. No WorkerPlugin checks this in advance: a worker that
+    cannot load a registered plugin does not start, and the plugin of a killed client stays registered.
     """
 
     def __init__(self, client: Client, address: str) -> None:
         self._client, self._address = client, address
+        loss = f"--cluster: the connection to the scheduler at {address} is lost"
+        self._loss = f"{loss}; the same command goes on where this one has ended."
         self._name = f"sliceport-{secrets.token_hex(8)}"
-        self._serve = make_remote("serve")
         self._tasks: dict[str, Task] = {}
         """Tasks under way, by the key of their future."""
         self._refusals: dict[str, str] = {}
@@ -123,9 +124,10 @@ class _DaskRunner:
                         yield done
         finally:
             if self._client.status == "running":  # otherwise the scheduler is lost, and its workers end
-                with suppress(Exception, CancelledError):  # a cluster that is ending raises many kinds of errors
-                    limits: Any = {"on_error": "ignore", "callback_timeout": _TIMEOUT}
-                    self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
+                with suppress(UsageError):  # the cluster may just be ending
+                    # `run` alone has no time limit, and would wait for a worker that does not answer.
+                    options: Any = {"wait": False, "on_error": "ignore", "callback_timeout": _TIMEOUT}
+                    self._ask(self._client.sync, self._client.run, stop_run, self._name, **options)
             self._client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
@@ -138,44 +140,59 @@ class _DaskRunner:
         self._fit = [address for address in threads if address not in self._refusals]
         if self._limit > 1:
             self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
+            if threads and not self._fit:
+                time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
         elif not threads:
             progress.announce(f"no worker is connected to {self._address}; waiting for one")
         elif not self._fit:
             others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
             raise UsageError(next(iter(self._refusals.values())) + others)
-        if threads and not self._fit:
-            time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
 
     def _submit(self, job: Job, task: Task, journal: str) -> Any:
-        """Give a task to the scheduler. Once a worker has refused the run, prefer workers that have not."""
-        key = f"{self._name}-{secrets.token_hex(8)}"
-        options: dict[str, Any] = {"key": key, "pure": False, "retries": _RETRIES}
+        """Give a task to the scheduler, and return its future. Prefer workers that have not refused the run."""
+        name, needed = self._name, needed_versions()
+        model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
+        packed = pickle.dumps((job, task, journal, model))
+
+        # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
+        # sliceport could not load.
+        def do_task() -> tuple[str, Done | str]:
+            from distributed import get_worker
+
+            address = get_worker().address
+            try:
+                from sliceport.batch.cluster_worker import serve
+            except ImportError as error:
+                return address, f"lacks this version of sliceport ({error}); install it there."
+            return address, serve(name, needed, packed)
+
+        options: dict[str, Any] = {"key": f"{name}-{secrets.token_hex(8)}", "retries": _RETRIES}
         if preferred := [address for address in self._fit if self._refusals and address not in self._refusals]:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": preferred, "allow_other_workers": True}
-        model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
-        packed = pickle.dumps((job, task, journal, model))
-        self._tasks[key] = task
-        return self._ask(self._client.submit, self._serve, self._name, needed_versions(), packed, **options)
+        future = self._ask(self._client.submit, do_task, **options)
+        self._tasks[future.key] = task
+        return future
 
     def _read_future(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
-        """Return the outcome of a task, or None if the worker does not fit.
+        """Return the outcome of a task. If the worker refused the task, note and announce the reason, and return None.
 
         Raises:
-            SliceportError: Something is wrong with the run itself.
+            SliceportError: The task raised it, because results cannot be stored; or the connection is lost.
         """
         from distributed import KilledWorker
 
         if result is not None:
-            address, refusal, done = result
-            if not refusal:
+            address, outcome = result
+            if isinstance(outcome, Done):
                 self._limit = max(self._limit, _MIN_FUTURES)
-            elif address not in self._refusals:
-                self._refusals[address] = refusal
-                progress.announce(f"the run does without a worker: {refusal}")
-            return done  # type: ignore[no-any-return]
+                return outcome
+            if address not in self._refusals:
+                self._refusals[address] = f"the worker at {address} {outcome}"
+                progress.announce(f"the run does without a worker: {self._refusals[address]}")
+            return None
         if future.status != "error":
-            raise self._describe_loss()
+            raise UsageError(self._loss)
         error = future.exception()
         if isinstance(error, SliceportError):
             raise error
@@ -189,8 +206,4 @@ class _DaskRunner:
         try:
             return request(*args, **options)
         except (Exception, CancelledError):
-            raise self._describe_loss() from None
-
-    def _describe_loss(self) -> UsageError:
-        loss = f"--cluster: the connection to the scheduler at {self._address} is lost"
-        return UsageError(f"{loss}; the same command goes on where this one has ended.")
+            raise UsageError(self._loss) from None

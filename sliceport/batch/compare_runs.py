@@ -153,14 +153,10 @@ def show_value(value: Any) -> str:
 def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header]) -> RunComparison:
     """Compare two runs of one command, model by model.
 
-    Two findings are the same if their reason, operator, engine, defect and node are. Both runs are read row by row.
+    `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
+    are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
     Versions and options that differ between the runs are masked in the rows, so that a row does not differ because it
     names them.
-
-    Args:
-        rows_a: The rows of the earlier run, one a model, sorted by model.
-        rows_b: The rows of the later run, likewise.
-        headers: The headers of the two runs.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -194,15 +190,15 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
     """Compare the rows of one model, and add what changed to the comparison."""
     before, after = rows
-    fixed_keys = Counter(map(_identify, _list_problems(before)))
+    unmatched = Counter(map(_identify, _list_problems(before)))  # after the loop: those that the later run lacks
     new = []
     for problem in _list_problems(after):
-        if fixed_keys[_identify(problem)]:
-            fixed_keys[_identify(problem)] -= 1
+        if unmatched[_identify(problem)]:
+            unmatched[_identify(problem)] -= 1
         else:
             new.append(problem)
     # A model that fails now is not fixed: it may still have its earlier findings.
-    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in fixed_keys.elements()]
+    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in unmatched.elements()]
     change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
         comparison.new.append(replace(change, findings=tuple(new)))

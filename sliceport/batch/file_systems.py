@@ -57,6 +57,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
 
 
 def _describe_missing_package(url: str, error: ImportError) -> str:
+    """Return how to install the package that fsspec lacks for a URL, or the message of the error if that is unknown."""
     from fsspec.registry import known_implementations
 
     message = str(error).rstrip(".")
@@ -75,7 +76,7 @@ def to_url(url: str, path: str) -> str:
     parts = url.split("::")
     i = next(i for i, part in enumerate(parts) if "://" in part)
     protocol, _, path_in_url = parts[i].partition("://")
-    if path.startswith("/") and not path_in_url.startswith("/"):
+    if path.startswith("/") and not path_in_url.startswith("/"):  # some file systems, such as `memory`, add the slash
         path = path.lstrip("/")
     return "::".join([*parts[:i], f"{protocol}://{path}", *parts[i + 1 :]])
 

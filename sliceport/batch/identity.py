@@ -48,11 +48,8 @@ class Identity:
 def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> Identity:
     """Find a model and compute the key of its result.
 
-    Args:
-        job: The command and options of the run.
-        task: The model.
-        folder: A local folder for copies of files at URLs.
-        downloads: Whether a model at a URL is copied even if the digests of its files are cached.
+    Files at URLs are copied into the local folder `folder`. A model at a URL is copied only if `downloads` is set, or
+    if the digests of its files are not cached.
 
     Raises:
         ModelError: The model cannot be read.
@@ -147,7 +144,10 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 
 
 def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | None:
-    """Return the digest of an array, or None if its file is missing, which the command will report."""
+    """Return the digest of an array's file, and note the state of a local file in `files`.
+
+    Return None if the file is missing; the command will report that.
+    """
     if not is_url(file):
         files[file] = state_of(file)
         return digest_file(file) if os.path.isfile(file) else None

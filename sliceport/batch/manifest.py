@@ -57,13 +57,7 @@ class Entry:
 
 
 class Manifest:
-    """A manifest. It keeps track of the entries that have not matched a model yet.
-
-    Args:
-        path: Its file.
-        defaults: The entry for all models.
-        entries: The entries for some models, in the file's order.
-    """
+    """The manifest in a file: defaults, entries in the file's order, and which of the entries have matched a model."""
 
     def __init__(self, path: str, defaults: Entry, entries: Sequence[Entry]) -> None:
         self.path = path
@@ -79,17 +73,17 @@ class Manifest:
                 self._patterns.append((_compile_pattern(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
-        """Return the options that the manifest gives for a model.
+        """Return the options for a model, a URL or a path relative to the current folder.
 
-        Args:
-            model: Its path, relative to the current folder, or its URL.
-
-        Returns:
-            `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. Either
-            is missing if it would be empty.
+        `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. Either is
+        missing if it would be empty.
         """
+        name = _locate("", model)
+        numbers = {i for pattern, i in self._patterns if pattern.match(name)}
+        if name in self._exact:
+            numbers.add(self._exact[name])
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
-        for i in self._matching(_locate("", model)):
+        for i in sorted(numbers):  # in the order of the file, because later entries win
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
@@ -100,13 +94,6 @@ class Manifest:
         """Return a sentence about each entry that matched no model."""
         unused = [self._entries[i] for i in sorted(self._unused)]
         return tuple(f"manifest '{self.path}', {entry.where}: {entry.model!r} matches no model." for entry in unused)
-
-    def _matching(self, name: str) -> list[int]:
-        """Return the numbers of the entries for a model, in order."""
-        entries = {i for pattern, i in self._patterns if pattern.match(name)}
-        if name in self._exact:
-            entries.add(self._exact[name])
-        return sorted(entries)
 
 
 def _locate(manifest: str, name: str) -> str:
@@ -144,7 +131,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise UsageError(f"manifest '{name}' must end in .toml or .jsonl.")
     text = _read_text(name)
     where, defaults, entries = "the top", Entry("", ""), dict[str, Entry]()
-    try:
+    try:  # `where` names the part with a mistake
         for where, part in _split_toml(text) if is_toml else _split_lines(text):
             if where == _DEFAULTS:
                 defaults = _read_entry(name, where, part, _KEYS[1:])
@@ -166,10 +153,8 @@ def _read_text(path: str) -> str:
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
-    except OSError as error:
-        raise UsageError(f"manifest '{path}' cannot be read ({error.strerror or error}).") from None
-    except ValueError as error:  # UnicodeDecodeError, or a name with a null character
-        raise UsageError(f"manifest '{path}' cannot be read ({error}).") from None
+    except (OSError, ValueError) as error:  # UnicodeDecodeError, or a name with a null character, is a ValueError
+        raise UsageError(f"manifest '{path}' cannot be read ({getattr(error, 'strerror', None) or error}).") from None
 
 
 def _split_toml(text: str) -> Iterator[tuple[str, Any]]:

@@ -36,5 +36,5 @@ def has_wildcards(name: str) -> bool:
 
 
 def encode_name(name: str) -> bytes:
-    """Return a name as UTF-8, with surrogates if it has any."""
+    """Return a name as UTF-8. Lone surrogates are encoded like other characters."""
     return name.encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
 "use strict";
 // Draws the models of a run, which `page.py` has sorted and made printable. All data reach the page as textContent, so none of it is read as HTML.
 (async () => {
-  const PAGE = 100, FEW = 12;
+  const PAGE = 100, FEW = 12; // models on a page, and filters of a group that are not under "more"
   const byId = (id) => document.getElementById(id);
   const number = (value) => value.toLocaleString("en");
   const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -26,7 +26,7 @@
   const { groups, starts, rows } = index; // a row has a list of names for each group
   const verdicts = groups.find((group) => group.title === "Verdict").names;
   rows.forEach((row, place) => {
-    const [since, reasons, [verdict]] = row.groups;
+    const [since, reasons, [verdict]] = row.groups; // `since` has the kinds of change since the earlier run
     const text = [row.model, row.message, ...row.groups.flat(), ...row.nodes].join("\n").toLowerCase();
     Object.assign(row, { since, reasons, verdict, text, place });
   });
@@ -151,7 +151,7 @@
     if (result) {
       const text = make("pre", { tabindex: "0", "aria-label": "Result" });
       const details = make("details", {}, make("summary", {}, `Result, ${number(result.length)} characters of JSON`), text);
-      details.addEventListener("toggle", () => { text.textContent ||= result; });
+      details.addEventListener("toggle", () => { text.textContent ||= result; }); // not earlier, because it may be large
       parts.push(details);
     }
     parts.push(make("p", {}, make("a", { href: `#model=${encodeURIComponent(row.model)}` }, "link to this model")));

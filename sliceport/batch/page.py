@@ -24,16 +24,11 @@ _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
 def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = "") -> str:
-    """Return the HTML page of a run, which is one file.
+    """Return the HTML page of a run, which is one file. It begins with the comparison with an earlier run, if given.
 
-    The rows are read once. The page holds the data of the table as one compressed block of JSON. Further blocks hold
-    findings and results, and the browser unpacks a block when its user opens a model.
-
-    Args:
-        header: The header of the run.
-        rows: The rows of the run, in any order.
-        comparison: A comparison with an earlier run, which the page then begins with.
-        gap: The missing part of the run, such as `13 of 120 models`; empty for a complete run.
+    The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Further
+    blocks hold findings and results, and the browser unpacks a block when its user opens a model. For `gap`, see
+    `Run.describe_gap`.
 
     Raises:
         MissingExtra: jinja2 is not installed.
@@ -85,6 +80,7 @@ class _Data:
         changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
         parts = ("operator", "engine", "defect", "node")
         names = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
+        # The groups are in the order of the filters in `index`.
         *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
         table_row = {
             "at": number,

@@ -55,14 +55,10 @@ class UnreadableResult(UsageError):
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Do a task unless its result exists. An error of the model becomes its result.
 
-    Args:
-        job: The command and options of all tasks.
-        task: The model.
-        scratch: A local folder for temporary files.
-        stop_event: An event that is set before child processes are ended.
+    Temporary files are written into the local folder `scratch`. The caller sets `stop_event` before it ends children.
 
     Raises:
-        RunStopped: `stop_event` is set.
+        RunStopped: A child process ended, or could not be started, after `stop_event` was set.
         UsageError: The result cannot be read or stored, or no child process can be started.
     """
     start = time.monotonic()
@@ -95,7 +91,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if is_death and stop_event.is_set():
             raise RunStopped from None
         if identity.key and not is_death:
-            raise  # `_execute` catches errors of the model, so the result cannot be stored
+            raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
         if not identity.key or isinstance(error, ChildLost):
             return _report_unstored(job, task, identity, folder, outcome)
@@ -105,7 +101,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
     """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
 
-    If the whole machine shuts down, this process ends before the second call.
+    There is no second call if the run is stopped, or if the whole machine shuts down and ends this process, too.
     """
     try:
         return supervisor.call_twice(function, *args, **limits)
@@ -116,7 +112,7 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Identify a model and look for its result.
+    """Return the identity of a model, and its outcome if an earlier run has stored a valid result.
 
     The modules of the command are imported here, so that the timeout of `_execute` does not count their imports.
     """
@@ -210,7 +206,10 @@ def _is_caused_by_machine(error: BaseException | None) -> bool:
 
 
 def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shapes of inputs that the run has for all models, without inputs that this model is known to lack."""
+    """Return the shapes that the run has for inputs of all models. Omit inputs that this model lacks.
+
+    If the format of the model does not list its inputs, none is omitted.
+    """
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
     if not shapes or not isinstance(model_format, DeclaresShapes):
@@ -237,16 +236,16 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     """Return the parts of a result for a model that fails, exceeds a limit, or ended its process."""
-    limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
+    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, ChildDied):
-        limits["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
+        details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
-        return {"verdict": "timeout", "message": f"it {error}."} | limits
+        return {"verdict": "timeout", "message": f"it {error}."} | details
     if supervisor.is_out_of_memory(error):
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
-        return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | limits
+        return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
     if isinstance(error, ChildDied):
-        return {"verdict": "crash", "message": f"its process {error}."} | limits
+        return {"verdict": "crash", "message": f"its process {error}."} | details
     message = str(error) if isinstance(error, SliceportError) else describe_unforeseen(error)
     return {"verdict": "error", "message": message}
 

@@ -13,15 +13,10 @@ from sliceport.errors import UsageError
 from sliceport.formats import ManyFiles, format_of
 
 
-def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the models at a URL of a file, a folder or a glob, as URLs: see `sliceport.batch.sources.expand`.
+def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> Iterator[str]:
+    """Yield the URLs of the models at the URL of a file, a folder or a glob; see `sliceport.batch.sources.expand`.
 
-    Links to folders are not followed.
-
-    Args:
-        url: The URL.
-        suffixes: The ends of the names of models.
-        leave_out: URLs of folders that are not entered.
+    Links to folders are not followed, and the folders at the URLs in `leave_out` are not entered.
 
     Raises:
         UsageError: The URL has no file or folder, or it cannot be read.
@@ -36,6 +31,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
             entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
             root = path[: wildcard.start()].rpartition("/")[0]
             ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
+        # A web server does not say that a path is a folder.
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
             entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
         else:
@@ -45,6 +41,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
         raise UsageError(f"source '{url}' is not there.") from None
     finds_hidden = wildcard is not None and "/." in path
     root = f"{root.rstrip('/')}/" if root else ""
+    # A source is entered even if it lies in a folder to leave out, or is one.
     excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
@@ -54,11 +51,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
 
 
 def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
-    """Copy a model, and the other files that its format names, into a new folder.
-
-    Args:
-        url: The model. Files beside it that are missing are left out.
-        folder: The local folder that will contain the new one; it is made if it is missing.
+    """Copy a model, and those other files of it that exist, into a new folder in the local folder `folder`.
 
     Returns:
         The path of the copy, and the state of each file by its name, which is "" for the model. A state is None if it
@@ -103,6 +96,7 @@ def _download_file(url: str, local: Path) -> str | None:
 
     Raises:
         FileNotFoundError: The file is missing.
+        UsageError: The URL is not one of a file, or the file cannot be read.
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs, path = open_file_system(url)

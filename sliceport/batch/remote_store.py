@@ -20,9 +20,6 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", 
 class RemoteStore(Store):
     """A store of results at a URL.
 
-    Args:
-        root: The URL.
-
     Raises:
         UsageError: The protocol is not known.
         MissingExtra: A package for such URLs is not installed.

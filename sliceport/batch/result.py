@@ -91,7 +91,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     if len(Path(path).parent.parts) > 2:  # names of nodes may also begin with a folder such as /model
         folders.insert(2, os.path.dirname(path))
-    prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
+    prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]  # not "/"
 
     def hide(text: str) -> str:
         hidden = _escape_placeholder(text).replace(escaped, MODEL)

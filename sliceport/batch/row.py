@@ -18,6 +18,7 @@ MAX_LISTED = 20
 """The number of models, findings or names that a report lists of one kind."""
 
 _MAX_CAUSE = 80
+"""Number of characters after which a cause is cut off."""
 
 MEANINGS: dict[Verdict, str] = {
     "error": "The model cannot be read, or does not fit the options. Its message says what to mend.",
@@ -67,9 +68,10 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of a row's findings. A row without findings has a cause instead, unless it is clean."""
-    reasons = sorted({finding["reason"] for finding in row["findings"]})
-    return reasons or [cause_of(row["message"]) or row["verdict"]] * (row["verdict"] != "clean")
+    """Return the sorted reasons of a row's findings; without findings, the cause of a failure, or an empty list."""
+    if not row["findings"] and row["verdict"] != "clean":
+        return [cause_of(row["message"]) or row["verdict"]]
+    return sorted({finding["reason"] for finding in row["findings"]})
 
 
 def cause_of(message: str) -> str:

@@ -86,7 +86,9 @@ def run_batch(
         journal = Journal(store, header)
         try:
             with closing(runner(job, _make_tasks(batch, models))) as results:
-                outcomes = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
+                rows = (make_failure_row(job.command, "error", source.reason, source.name) for source in bad)
+                failures = (Done(row["model"], "", "error", row=row) for row in rows)
+                outcomes = itertools.chain(failures, results)
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.store_lines()
@@ -123,9 +125,9 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     Raises:
         UsageError: No source has a model.
     """
-    needs_passes = batch.job.command == "rewrite"
+    needs_passes = batch.job.command == "rewrite"  # files of formats without passes are not models for it
     readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
-    suffixes = [suffix for format_ in readable for suffix in format_.suffixes if suffix]
+    suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources
     expanded = list(expand(batch.sources, suffixes, leave_out=folders))
@@ -137,14 +139,11 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     return models, [source for source in bad if is_in_shard(source.name, number, count)]
 
 
-def _describe_bad_source(command: str, source: BadSource) -> Done:
-    return Done(source.name, "", "error", row=make_failure_row(command, "error", source.reason, source.name))
-
-
 def _make_header(batch: Batch, models: int, started: str) -> Header:
     job = batch.job
+    # Options that are not set are left out: reports show the others, and a version may add options.
     options = {name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])}
-    if options.get("open_sizes") == "primes":
+    if options.get("open_sizes") == "primes":  # written `--input-shapes auto` on the command line
         del options["open_sizes"]
         options["input_shapes"] = {**options["input_shapes"], "*": "auto"} if "input_shapes" in options else "auto"
     return Header(

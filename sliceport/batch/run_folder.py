@@ -30,18 +30,14 @@ _INTERVAL = 30.0
 """Least seconds between two lines with the time. If a run at a URL is killed, the lines after the last one are lost."""
 
 Entries = Mapping[str, str | Row]
-"""The key of the result of each model of a journal, or its row if it has no result."""
+"""Each model of a journal, with the key of its result, or with its row if it has no result."""
 
 
 class Journal:
     """The journal of a run under way.
 
-    A store that can append gets each line at once, so that a killed run loses none. Another store gets the whole
-    journal again whenever a model is added 30 seconds or more after the last time.
-
-    Args:
-        store: The folder or URL of the results.
-        header: The first line.
+    A store that can append gets each line at once, so that a killed run loses none. Any other store gets the whole
+    journal again if a model is added 30 seconds or more after the last write.
 
     Raises:
         UsageError: The journal cannot be written. The methods raise it, too.
@@ -81,7 +77,7 @@ class Run:
 
     Attributes:
         store: The folder of the results.
-        headers: The headers of its journals, one for each shard and each run at the same time; the latest is first.
+        headers: The headers of its journals, the latest first: those of its shards, and of runs at the same time.
         entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
         others: Shards of the same run in other folders.
@@ -98,10 +94,6 @@ class Run:
         """The header of the latest journal."""
         return self.headers[0]
 
-    def __len__(self) -> int:
-        """Return the number of models that are done."""
-        return len(self.entries) + sum(map(len, self.others))
-
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all models, sorted by model.
 
@@ -113,7 +105,8 @@ class Run:
 
     def describe_gap(self) -> str:
         """Describe an unfinished run, as in `13 of 120 models, without shard 2/3`; return "" for a complete one."""
-        parts = [f"{len(self):,} of {len(self) + self.unfinished:,} models"] if self.unfinished else []
+        done = sum(len(run.entries) for run in (self, *self.others))
+        parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
             more = ", ..." * (len(missing) > MAX_LISTED)
             parts.append(f"without shard{'s' * (len(missing) > 1)} {', '.join(missing[:MAX_LISTED])}{more}")
@@ -142,11 +135,7 @@ class Run:
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
-    """Return the latest run of a folder, or the run of a journal, with all runs that belong to it.
-
-    Args:
-        store: The folder.
-        journal: The name of a journal.
+    """Return the latest run of a folder, or the run of the named journal, joined with the runs that belong to it.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
@@ -176,7 +165,8 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
     """
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
-    is_shard = _count_shards(header) == _count_shards(latest) != 0 and header["sources"] == latest["sources"]
+    count = _count_shards(header)
+    is_shard = count > 0 and count == _count_shards(latest) and header["sources"] == latest["sources"]
     return (is_shard and header["shard"] not in shards) or written >= latest["started"]
 
 
@@ -218,9 +208,9 @@ def join(runs: Sequence[Run]) -> Run:
 
 
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
-    """Yield the header and the other lines of each journal: of `first`, if given, then of the others, latest first.
+    """Yield the header and the other lines of each journal, the latest journal first.
 
-    Journals of another schema version are skipped.
+    If `first` names a journal, it precedes all others. Journals of another schema version are skipped.
     """
     # Names begin with the time of the start.
     for name in sorted(store.names(_JOURNALS), key=lambda name: (name == first, name), reverse=True):
@@ -265,10 +255,10 @@ def _count_shards(header: Header) -> int:
 
 def now() -> str:
     """Return the present time in the form of `started` in headers."""
-    return _to_text(datetime.now(UTC))
+    return _format_time(datetime.now(UTC))
 
 
-def _to_text(time: datetime) -> str:
+def _format_time(time: datetime) -> str:
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -281,16 +271,11 @@ def start_time(store: Store) -> str:
     latest = max((_last_time(header, lines) for header, lines in _read_journals(store)), default="")
     if now() > latest:
         return now()
-    return _to_text(datetime.fromisoformat(latest) + timedelta(microseconds=1))
+    return _format_time(datetime.fromisoformat(latest) + timedelta(microseconds=1))
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, with a row for each model.
-
-    Args:
-        run: The run.
-        scratch: A folder for the file before it gets its name.
-        observe: Called with each row.
+    """Write `results.jsonl`, with a row for each model, first into the folder `scratch`. Call `observe` with each row.
 
     Raises:
         UsageError: A result cannot be read, or the view cannot be written.

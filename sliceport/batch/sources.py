@@ -42,21 +42,16 @@ def expand(
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
-      * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed unless
-        the walk reaches that folder without it.
+      * A folder: all files in it and its folders whose names end in one of `suffixes`; an empty suffix is ignored. A
+        link to a folder is followed unless the walk reaches that folder without it.
       * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
     start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
-    model is another model.
-
-    Args:
-        sources: The sources.
-        suffixes: The ends of the names of models. An empty one is ignored.
-        leave_out: Folders, or URLs of folders, that are not entered unless a source begins in them, such as the folder
-            of the results.
+    model is another model. `leave_out` lists folders, or URLs of folders, that are not entered unless a source begins
+    in them, such as the folder of the results.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -217,18 +212,11 @@ class _Search:
             raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
         for name in sorted(names):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
-            if (
-                name.endswith(suffixes)
-                and not is_hidden
-                and _is_model(start + name)
-                and self._is_outside_left_out(start, name)
-            ):
+            if is_hidden or not name.endswith(suffixes) or not _is_model(start + name):
+                continue
+            folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
+            if not any(os.path.realpath(folder) in self.folders for folder in folders):
                 yield start + name
-
-    def _is_outside_left_out(self, start: str, name: str) -> bool:
-        """Return whether no folder on the way from `start` to a file is one to leave out."""
-        folders = list(Path(name).parents)[:-1]
-        return all(os.path.realpath(start + folder.as_posix()) not in self.folders for folder in folders)
 
 
 def _is_model(path: str) -> bool:

@@ -22,6 +22,7 @@ def versions() -> dict[str, str]:
     version_by_name = {
         name: distribution.version
         for distribution in metadata.distributions()
+        # The prefix stands for builds of onnxruntime for other devices, such as onnxruntime-gpu.
         if (name := _normalize(distribution.name or "")) in required or name.startswith("onnxruntime-")
     }
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]

@@ -26,21 +26,13 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add the command."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
-    _set_help(batch)
-    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
+    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND")
     for command in map(load, NAMES):
         owner, (group, _, name) = members, command.name.rpartition(" ")
         if group:  # `directml`, which has one command on models
-            parent = members.add_parser(group, help=command.help)
-            _set_help(parent)
-            owner = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+            owner = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
         _add_options(owner.add_parser(name, help=command.help), command)
     _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
-
-
-def _set_help(command: Parser) -> None:
-    """Make a command print its help if its second word is missing."""
-    command.set_defaults(run=lambda _: command.print_help())
 
 
 def _add_options(parser: Parser, command: Command) -> None:
@@ -91,12 +83,13 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     if options.dry_run:
         return _list(batch, options)
     progress_line = Progress(lists=options.verbose > 0)
-    outcome = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
-    for unused in [] if batch.manifest is None else batch.manifest.unused():
-        say(unused)
+    finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
+    if batch.manifest is not None:
+        for sentence in batch.manifest.unused():
+            say(sentence)
     say(f"wrote {options.output}")
-    _emit(outcome.run, outcome.summary, None, options)
-    return outcome.summary.exit_code
+    _emit(finished.run, finished.summary, None, options)
+    return finished.summary.exit_code
 
 
 def _list(batch: Batch, options: argparse.Namespace) -> int:
@@ -156,6 +149,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
     installed = formats().values()
+    # The names are listed only if their option is given, because engines are slow to load.
     choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
         "executors": ("executor", lambda: [*(format_.reference[0] for format_ in installed), *engines()]),
         "passes": ("pass", lambda: [name for format_ in installed for names in format_.passes() for name in names]),
@@ -169,6 +163,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
+    """Report one run, the joined shards of one, or the comparison of two runs, and return the exit code."""
     from sliceport.batch.compare_runs import compare_runs
     from sliceport.batch.run_folder import are_shards, join, read_run
     from sliceport.batch.store import open_store

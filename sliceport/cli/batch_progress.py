@@ -16,11 +16,7 @@ _INTERVAL, _TERMINAL_INTERVAL = 30.0, 0.1
 
 
 class Progress:
-    """Counts of a run under way.
-
-    Args:
-        lists: Whether to print a line for each model instead.
-    """
+    """Counts of a run under way. With `lists`, they are not shown; each model gets a line of its own."""
 
     def __init__(self, *, lists: bool = False) -> None:
         self._lists = lists

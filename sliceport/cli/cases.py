@@ -21,7 +21,11 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Run the command."""
+    """Write the cases. Return True, which stands for exit code 0.
+
+    Raises:
+        UsageError: An option is not valid, or the folder cannot be written.
+    """
     from sliceport.cases.catalogue import draw_cases, read_catalogue
     from sliceport.cases.export import export
     from sliceport.errors import UsageError

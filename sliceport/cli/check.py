@@ -33,11 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Check each model, print all findings, and return the exit code.
-
-    Args:
-        options: The options of the parser of `add`.
-        is_supervised: Whether a child reads each model.
+    """Check each model, print all findings, and return the exit code; for `is_supervised` see `work.run`.
 
     Raises:
         UsageError, MissingExtra: See `read_pages`; or an option is not valid.

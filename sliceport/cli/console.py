@@ -69,13 +69,13 @@ def emit_json(data: Any) -> None:
     emit(to_text(data), is_raw=True)
 
 
-def say(message: str, program: str = "sliceport") -> None:
+def say(message: str) -> None:
     """Write one line to stderr, made printable; do nothing if stderr is closed or full."""
     if sys.stderr is None:
         return
     with _lock, suppress(OSError):
         _clear()
-        sys.stderr.write(f"{program}: {printable(message)}\n")
+        sys.stderr.write(f"sliceport: {printable(message)}\n")
         sys.stderr.flush()
 
 
@@ -85,8 +85,9 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            is_legacy = sys.platform == "win32" and "PYTHONIOENCODING" not in os.environ
-            stream.reconfigure(encoding="utf-8" if is_legacy else None, errors="backslashreplace")
+            # The code pages of Windows lack most characters.
+            has_code_page = sys.platform == "win32" and "PYTHONIOENCODING" not in os.environ
+            stream.reconfigure(encoding="utf-8" if has_code_page else None, errors="backslashreplace")
     root = logging.getLogger()
     level = root.level
     handler = logging.StreamHandler(sys.stderr) if loud else logging.NullHandler()
@@ -166,7 +167,7 @@ def showing_progress() -> Iterator[None]:
     def watch() -> None:
         wait = _DELAY
         while not ended.wait(wait):
-            wait = 0.5
+            wait = 0.5  # seconds until the next update
             with _lock:
                 _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - start:.0f} s)'}")
 

@@ -6,7 +6,7 @@ import argparse
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.parser import Commands, Parser
+from sliceport.cli.parser import Commands
 from sliceport.commands.options import add_format, add_verbose
 from sliceport.defects.engines import ALL_TITLES, TITLES
 from sliceport.errors import UsageError
@@ -18,8 +18,8 @@ def add(commands: Commands) -> None:
     command.add_argument("--engine", choices=tuple(ALL_TITLES), help="list only the defects of this engine")
     add_format(command)
     add_verbose(command, "also print what is right, the workaround and the cases")
-    command.set_defaults(run=run)
-    actions = command.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    actions = command.add_subparsers(dest="action", metavar="ACTION")
+    command.set_defaults(run=run)  # instead of the help
     report = actions.add_parser("report", help="draft a bug report about a defect to the project of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.

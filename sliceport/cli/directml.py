@@ -6,7 +6,7 @@ import argparse
 
 from sliceport import progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.parser import Commands, Parser
+from sliceport.cli.parser import Commands
 from sliceport.cli.work import add_command
 from sliceport.commands.command import load
 from sliceport.commands.options import add_format, add_verbose
@@ -15,7 +15,7 @@ from sliceport.commands.options import add_format, add_verbose
 def add(commands: Commands) -> None:
     """Add the command."""
     directml = commands.add_parser("directml", help="install the real DirectML, and run models on it")
-    actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    actions = directml.add_subparsers(dest="action", metavar="ACTION")
     install = actions.add_parser("install", help="install it into the user's cache")
     install.add_argument(
         "--if-possible", action="store_true", help="exit with 0 if it cannot be installed on this machine"
@@ -30,7 +30,6 @@ def add(commands: Commands) -> None:
     for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)
-    directml.set_defaults(run=lambda _: directml.print_help())
 
 
 def _install(options: argparse.Namespace) -> bool:

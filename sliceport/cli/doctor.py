@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Run the command, and return whether nothing that is installed is broken."""
+    """Print the diagnoses, and return whether none is `broken`. Packages that are not installed are not broken."""
     diagnoses = list(_diagnose())
     is_healthy = all(diagnosis.status != "broken" for diagnosis in diagnoses)
     if options.format == "json":

@@ -22,7 +22,7 @@ from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.wording import command_line_spelling, describe_unforeseen
 
-CLEAN, FINDING = 0, 1
+CLEAN = 0
 COMMANDS = (
     "check", "diff", "probe", "harden", "rewrite", "lower", "compare", "batch", "cases", "defects", "directml",
     "doctor", "completion",
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_words(words: list[str], *, is_supervised: bool) -> int:
     """Run the words of a command line and return the exit code; for `is_supervised` see `sliceport.cli.work.run`."""
+    # The words are searched before they are parsed, because the parser imports formats, whose logs are wanted as well.
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
@@ -72,8 +73,8 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
         if hasattr(options, "supervise"):
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
-            result = options.run(options)  # an exit code, or whether there is no finding
-        return result if type(result) is int else FINDING if result is False else CLEAN
+            result = options.run(options)  # an exit code, whether there is no finding, or None
+        return int(not result) if isinstance(result, bool) else result or CLEAN
     except SliceportError as error:
         # argparse returns no options for words that it rejects, so the format is read from the words.
         if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
@@ -87,9 +88,9 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )
     parser.add_argument("--version", action="version", version=f"sliceport {__version__}", help="print the version")
-    parser.set_defaults(run=lambda _: parser.print_help())
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    chosen = [name for name in COMMANDS if name in words[:1]]
+    for name in chosen or COMMANDS:
         if name in NAMES and name != "check":  # `check` takes several models
             add_command(commands, load(name))
         else:

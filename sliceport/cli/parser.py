@@ -20,8 +20,13 @@ class Parser(argparse.ArgumentParser):
     listing: Callable[[], str] | None = None
     """Returns the end of the help."""
 
+    def add_subparsers(self, **options: Any) -> Commands:
+        """Add commands. If a command line has no word for one of them, it prints the help."""
+        self.set_defaults(run=lambda _: self.print_help())
+        return super().add_subparsers(**options)
+
     def error(self, message: str) -> NoReturn:
-        """Raise the error."""
+        """Raise the error, with a hint about `--json`, which `doctor` alone accepts."""
         raise UsageError(f"{message}; write --format json" if "--json" in message else message)
 
     def format_help(self) -> str:
@@ -38,12 +43,13 @@ class Parser(argparse.ArgumentParser):
         self.formatter_class = colored or self.formatter_class
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version so
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version by it
         emit(message.rstrip("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices if choice != ""]
+            # The sentence has no kind of name at its start, because argparse adds the name of the option.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

@@ -78,12 +78,10 @@ def add_command(commands: Commands, command: Command) -> None:
     if command.other:
         parser.add_argument("other", nargs="?", metavar="B", help=command.other)
     if command.writes != "never":
-        is_file = command.writes == "always"
-        metavar = "OUT" if is_file else "DIR"
-        parser.add_argument(
-            *command.output_flags, dest="output", required=is_file, metavar=metavar, help=command.output
-        )
-        overwritten = "OUT and the files that belong to it" if is_file else "files, and DIR if an earlier run wrote it"
+        always = command.writes == "always"
+        metavar = "OUT" if always else "DIR"
+        parser.add_argument(*command.output_flags, dest="output", required=always, metavar=metavar, help=command.output)
+        overwritten = "OUT and the files that belong to it" if always else "files, and DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
     parser.listing = command.listing
@@ -112,11 +110,9 @@ def add_command(commands: Commands, command: Command) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Do the work that options describe, print its result, and return the exit code.
+    """Do the work that options of a parser of `add_command` describe, print its result, and return the exit code.
 
-    Args:
-        options: The options of a parser of `add_command`.
-        is_supervised: Whether a child process does the work even if no limit is set.
+    If `is_supervised` is set, a child process does the work even without a limit of time or memory.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -133,12 +129,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work, in a child if the process is supervised or has limits, and return its result.
-
-    Args:
-        work: The work.
-        options: Options with `timeout` and `memory`.
-        is_supervised: Whether a child process does the work even if no limit is set.
+    """Do the work and return its result. A child does the work if `is_supervised` or a limit in `options` is set.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -159,7 +150,7 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
     owner = "" if work.output is None else new_name()
-    log = 2 if work.verbose > 1 else None
+    log = 2 if work.verbose > 1 else None  # stderr
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
@@ -177,8 +168,9 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
     """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
     if supervisor.is_out_of_memory(error):
-        sentence = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
-        return sentence if memory else describe_unforeseen(MemoryError())
+        if memory is None:
+            return describe_unforeseen(MemoryError())
+        return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
@@ -188,14 +180,12 @@ def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory:
 def compute_answer(work: Work, owner: str = "") -> Answer:
     """Do the work. With an `owner`, leave the output files in scratch folders instead of putting them into place.
 
-    Args:
-        work: The work.
-        owner: A part of the names of scratch folders, see `collect_placements`; empty if this process puts the files
-            into place.
+    The owner is a part of the names of these folders; see `collect_placements`.
 
     Raises:
         MemoryError: The work needs more memory.
         UsageError, SliceportError: The work cannot be done.
+        ChildLost: The machine ended a process that this one waited for.
     """
     output = None if work.output is None else Path(work.output)
     if work.verbose > 1:
@@ -211,7 +201,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except ChildLost:  # the machine ended a process that this one waited for
+    except ChildLost:
         raise
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:

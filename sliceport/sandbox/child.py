@@ -28,7 +28,9 @@ NO_PIPE = -1
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
 """Kinds of messages from a child."""
 _HEADER = struct.Struct("<cQ")
+"""The kind of a message, and the number of its bytes."""
 _MAX_LIMIT = 2**63 - 1
+"""The largest limit that `resource.setrlimit` accepts."""
 _MAX_IDLE_MEMORY = 2**30
 """Bytes that an idle child may hold; a larger one is replaced."""
 
@@ -57,12 +59,9 @@ def is_expendable() -> bool:
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> None:
-    """Answer calls until the supervisor closes the pipe.
+    """Answer calls until the supervisor closes the pipe `requests`. Send answers and progress messages to `answers`.
 
-    Args:
-        requests: The pipe of the calls.
-        answers: The pipe of the answers and of progress messages.
-        parent: The end of a pipe whose other end the parent holds, or `NO_PIPE`.
+    `parent` is the end of a pipe whose other end the parent holds, or `NO_PIPE`.
     """
     this_process.is_child = True
     _die_with_parent(parent)

@@ -90,7 +90,8 @@ if sys.platform != "win32":
         """A child forked from this process, with the attributes of `subprocess.Popen` that `ChildProcess` reads.
 
         It starts in 2 ms, because it has all modules that this process has imported. This process must have only one
-        thread: a lock that another thread holds would stay locked in the child.
+        thread: a lock that another thread holds would stay locked in the child. The child writes stdout and stderr to
+        `log`; the two ends are those of `_open_parent_pipe`.
         """
 
         returncode: int | None = None
@@ -122,7 +123,7 @@ if sys.platform != "win32":
             self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
 
         def wait(self) -> int:
-            """Wait for the end of the child."""
+            """Wait for the end of the child. Return its exit code, or minus the signal that ended it, as Popen does."""
             if self.returncode is None:
                 self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             return self.returncode
@@ -150,13 +151,12 @@ class ChildProcess:
         try:
             if log is None:
                 self._log = _open_log()
+                log = self._log.fileno()
             with _open_parent_pipe() as (child_end, self._pipe):
-                descriptor = log if self._log is None else self._log.fileno()
-                assert descriptor is not None
                 if sys.platform != "win32" and forks:
-                    self._process = ForkedProcess(descriptor, child_end, self._pipe)
+                    self._process = ForkedProcess(log, child_end, self._pipe)
                 else:
-                    self._process = _start(descriptor, child_end)
+                    self._process = _start(log, child_end)
         except OSError as error:  # such as a full disk
             if self._log is not None:
                 self._log.close()
@@ -166,13 +166,13 @@ class ChildProcess:
         self._has_expired = False
 
     def call(self, request: bytes, timeout: float | None) -> tuple[bool, Any]:
-        """Send a request and wait for its answer: whether it is an error, and the value.
+        """Send a request, wait for the answer, and return whether the answer is an error, and its value.
 
         Raises:
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
-            self._log.seek(0)  # the child shares the position
+            self._log.seek(0)  # the child shares the position, and writes from the start again
             self._log.truncate()
         timer = None if timeout is None else threading.Timer(timeout, self._expire)
         try:
@@ -253,7 +253,8 @@ class ChildProcess:
     def _has_message(self, process: int | None) -> bool:
         """Wait for a message or the end of the child, and return whether the pipe can be read.
 
-        The pipe alone would not show the end of the child if a grandchild holds it open.
+        The pipe alone would not show the end of the child if a grandchild holds it open. Systems that cannot wait for
+        both return True at once, and the read waits.
         """
         if sys.platform == "win32" or process is None:
             return True
@@ -346,18 +347,15 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 @contextlib.contextmanager
 def _open_process(process: int) -> Iterator[int | None]:
     """Open a descriptor that becomes readable when a process ends; yield None if that fails."""
-    if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
-        yield None
-        return
-    try:
-        descriptor = os.pidfd_open(process)
-    except OSError:  # an old kernel, or no descriptor is left
-        yield None
-        return
+    descriptor = None
+    if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
+        with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left
+            descriptor = os.pidfd_open(process)
     try:
         yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _open_job(process: int) -> Any:
@@ -374,9 +372,8 @@ def _open_job(process: int) -> Any:
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """Open a pipe that breaks when this process ends. Yield the child's and the parent's end.
 
-    Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
     The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
-    long as the child runs.
+    long as the child runs. Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
     """
     if not HAS_PIPE_SIGNALS:
         yield NO_PIPE, None

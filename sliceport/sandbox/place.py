@@ -81,7 +81,9 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
             path = entry.relative_to(folder).as_posix()
-            expected = patterns if not entry.is_dir() else () if entry.is_symlink() else folder_patterns
+            expected = folder_patterns if entry.is_dir() else patterns
+            if entry.is_dir() and entry.is_symlink():  # no run makes links to folders
+                return path
             # `fnmatch` lets `*` match slashes, too.
             if not any(path.count("/") == pattern.count("/") and fnmatchcase(path, pattern) for pattern in expected):
                 return path
@@ -115,11 +117,7 @@ def write_files(
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to write over the data files of a model.
-
-    Args:
-        files: The files to be written.
-        data_files: The data files of the model.
+    """Refuse to write files over data files of a model, even if the two have different names, such as links.
 
     Raises:
         UsageError: A file to be written is a data file.

@@ -29,11 +29,9 @@ def _own_machine() -> str:
 
 
 def remove_abandoned(folder: Path, prefix: str = "") -> None:
-    """Remove the scratch files and folders of processes of this machine that have ended.
+    """Remove scratch files and folders from `folder` if a process of this machine made them and has ended.
 
-    Args:
-        folder: The folder that contains them.
-        prefix: The start of each name; `new_name` made the rest.
+    Their names consist of `prefix` and a name of `new_name`.
 
     Raises:
         OSError: The folder cannot be listed.
@@ -60,6 +58,6 @@ def is_abandoned(name: str) -> bool:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):
-        return False
+    except (OSError, OverflowError):  # the process of another user, or a number that is not the id of a process
+        pass
     return False

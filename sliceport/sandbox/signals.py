@@ -62,8 +62,9 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items() if not stopped else ():
-            signal.signal(number, handler)
+        if not stopped:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

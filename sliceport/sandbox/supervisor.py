@@ -56,14 +56,14 @@ class _Pool:
             if not is_reusable:
                 child.close()
 
-    def kill_busy(self) -> None:
-        """End the children that answer a call."""
+    def end_calls(self) -> None:
+        """End the calls in warm children that other threads are waiting for: they raise `ChildDied`."""
         with self._lock:
             for child in self._busy:
                 child.kill()
 
-    def close(self) -> None:
-        """End the idle children."""
+    def end_idle(self) -> None:
+        """End the children that wait for a call; the next call starts another."""
         if self._owner != os.getpid():
             return
         with self._lock:
@@ -73,17 +73,8 @@ class _Pool:
 
 
 _pool = _Pool()
-
-
-@atexit.register
-def end_idle() -> None:
-    """End the children that wait for a call; the next call starts another."""
-    _pool.close()
-
-
-def end_calls() -> None:
-    """End the calls in warm children that other threads are waiting for: they raise `ChildDied`."""
-    _pool.kill_busy()
+end_calls = _pool.end_calls
+end_idle = atexit.register(_pool.end_idle)
 
 
 def call(

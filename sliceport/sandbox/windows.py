@@ -8,11 +8,11 @@ if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes
 
-    _KILL_ON_CLOSE = 0x2000
-    _EXTENDED_LIMITS = 9
+    _KILL_ON_CLOSE = 0x2000  # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+    _EXTENDED_LIMITS = 9  # JobObjectExtendedLimitInformation
     _SYNCHRONIZE = 0x100000
-    _SET_QUOTA_AND_TERMINATE = 0x101
-    _INVALID_PARAMETER = 87
+    _SET_QUOTA_AND_TERMINATE = 0x101  # PROCESS_SET_QUOTA | PROCESS_TERMINATE
+    _INVALID_PARAMETER = 87  # ERROR_INVALID_PARAMETER, the error of OpenProcess if no process has the id
 
     class _Limits(ctypes.Structure):
         """JOBOBJECT_EXTENDED_LIMIT_INFORMATION of winnt.h."""
@@ -51,8 +51,7 @@ if sys.platform == "win32":
     class Job:
         """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
-        Args:
-            process: The id of a process that has not started other processes yet. If it has ended, the job is empty.
+        `process` is the id of a process that has not started other processes yet. If it has ended, the job is empty.
 
         Raises:
             OSError: The system makes no job object.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import pickle
 import random
-import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,11 @@ from forked import Forked
 from platforms import POSIX
 from processes import assert_gone, children, ticks
 
-from sliceport.batch import cluster
+from sliceport.batch import cluster, cluster_worker
 from sliceport.batch.cluster import open_cluster
-from sliceport.batch.cluster_worker import describe_refusal
+from sliceport.batch.process import RunStopped
+from sliceport.batch.store import Folder
+from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
@@ -106,9 +111,7 @@ def write_slices(folder: Path, count: int) -> None:
             constants = f"int64[2] starts = {{1, 0}}, int64[2] ends = {{{i + 2}, 4}}"
             body = f"(float[{i + 3}, 5] x) => (float[?, ?] y) <{constants}> {{ y = Slice (x, starts, ends) }}"
         else:
-            body = (
-                f"(float[{2 * i + 2}, 3] x) => (float[?, ?] a, float[?, ?] b) {{ a, b = Split <num_outputs = 2> (x) }}"
-            )
+            body = f"(float[{2 * i + 2},3] x) => (float[?,?] a, float[?,?] b) {{ a, b = Split <num_outputs = 2> (x) }}"
         model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> sliced {body}')
         onnx.save(model, folder / f"slice_{i:03d}.onnx")
 
@@ -303,14 +306,24 @@ def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: d
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.jsonl").touch()
-    root = str(tmp_path)
-    assert describe_refusal(root, "runs/a.jsonl", None) == describe_refusal(root, "runs/a.jsonl", __file__) == ""
-    for journal, model, missing in (
-        ("runs/b.jsonl", None, ".*/runs/b.jsonl"),
-        ("runs/a.jsonl", "/none/there", "/none/there"),
-    ):
-        refusal = describe_refusal(root, journal, model)
-        assert re.search(rf"^the worker on .* does not see '{missing}'; models and results must", refusal)
+    describe = partial(cluster_worker.describe_refusal, str(tmp_path))
+    rule = "models and results must lie in"
+    assert describe("runs/a.jsonl", None) == describe("runs/a.jsonl", __file__) == ""
+    assert describe("runs/b.jsonl", None).startswith(f"does not see '{tmp_path}/runs/b.jsonl'; {rule}")
+    assert describe("runs/a.jsonl", "/none/there").startswith(f"does not see '/none/there'; {rule}")
+
+
+def test_task_that_begins_while_its_run_stops_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(store: Folder, make_scratch: Any = Folder.new_scratch) -> Any:
+        asyncio.run(cluster_worker.stop_run("the run"))
+        return make_scratch(store)
+
+    monkeypatch.setattr(Folder, "new_scratch", stop)
+    monkeypatch.setattr(cluster_worker, "_stop_events", {"the run": threading.Event()})
+    packed = pickle.dumps((Job("lower", str(tmp_path)), Task("a.onnx", "a.onnx"), "", None))
+    with pytest.raises(RunStopped):
+        cluster_worker.serve("the run", cluster_worker.needed_versions(), packed)
+    assert not (tmp_path / "scratch").exists()
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])

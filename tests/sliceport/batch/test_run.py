@@ -230,7 +230,7 @@ def test_a_killed_run_is_incomplete(batch: Batch, tail: str) -> None:
     assert finished.run.describe_gap() == ""
     cut_journal(batch, 2, tail)
     run = read_run(Folder(batch.job.root))
-    assert (len(run), run.describe_gap()) == (2, "2 of 5 models")
+    assert (len(run.entries), run.describe_gap()) == (2, "2 of 5 models")
     summary = Summary.of(run.rows(), run.describe_gap())
     assert summary.exit_code == 2
     assert summary.text(None).startswith("incomplete: 2 of 5 models\n")
