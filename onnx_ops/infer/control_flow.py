@@ -68,7 +68,7 @@ def open_changing_sizes(
             if not dim.HasField("dim_value"):
                 continue
             first, later = _size_on(before, axis), _size_on(after, axis)
-            # A symbol may stand for the declared number before the first iteration, but not after an iteration.
+            # Before the first iteration, a symbol may stand for the declared number. After it, a symbol is a change.
             is_kept = later == dim.dim_value or (later is None and not opens_all)
             declared.append((dim, not is_kept or (isinstance(first, int) and first != dim.dim_value)))
     if not any(is_changed for _, is_changed in declared):
@@ -87,17 +87,17 @@ def _size_on(facts: Facts, axis: int) -> int | str | None:
     return facts.dims[axis] if facts.dims is not None and axis < len(facts.dims) else None
 
 
-def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:
+def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -> Facts:
     """Return the facts of a scan output of a Loop, which stacks one output of the body over all iterations.
 
     Args:
-        facts: Facts of the body's output.
+        facts: The facts of the body's output.
         declared: The declared type of the body's output.
         is_run: Whether the body is certain to run. If the body does not run, onnxruntime gives the output the sizes
             that it inferred, and 0 for each size that it did not infer. So only declared numbers are certain.
     """
     dims = facts.dims
     if not is_run:
-        declared_dims = read_type(declared.SerializeToString()).dims if declared is not None else None
+        declared_dims = read_type(declared.SerializeToString()).dims
         dims = declared_dims and tuple([dim if isinstance(dim, int) else None for dim in declared_dims])
     return Facts(facts.element, None if dims is None else (None, *dims))

@@ -31,7 +31,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
     resolved = resolve_shapes(model, [record.node for record in records])
-    # Folding removes nodes from the graph; nodes in branches that are never taken count as folded, too.
+    # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)
     return [
@@ -43,7 +43,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
 
 
 class _Record(NamedTuple):
-    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers.
+    """A slicing node before its shapes are resolved. Resolving may rename values and remove their readers.
 
     Attributes:
         node: The node.

@@ -42,16 +42,12 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
 
 
 def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice, or None.
-
-    Args:
-        spec: The Slice as it is written. It may be invalid; all engines refuse an invalid Slice.
-        sizes: The sizes of its data, None for an open one; None if the rank is open.
-    """
+    """Return the defect that makes engines disagree about a Slice, or None. `spec` is not checked before."""
     # A Slice without steps gets no entries: engines disagree only about steps other than 1.
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
         return BACKWARD_TO_THE_GREATEST
+    # onnxruntime's EliminateSlice ignores steps, so it drops a Slice whose bounds select everything.
     is_stepped = any(step != 1 for *_, step in entries)
     if is_stepped and spec.axes is None and all((start, end) == (0, INT64_MAX) for start, end, _ in entries):
         return DROPPED_STEPS

@@ -289,7 +289,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir does not load a tensor whose data are in use
+        for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = load_external(tensor)

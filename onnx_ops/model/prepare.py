@@ -83,7 +83,7 @@ def name_left_out_outputs(model: ir.Model) -> bool:
 
 
 def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
-    """Return an endless iterator over names that no value of the model has: the prefix and a number."""
+    """Return an endless iterator over names that no value of the model has. Each is the prefix and a number."""
     used = {value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())}
     used.update(value.name for function in model.functions.values() for value in function.inputs)
     for node in model_nodes(model):

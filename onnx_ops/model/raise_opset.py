@@ -11,7 +11,7 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string, sizes_of
 from onnx_ops.model.walk import graphs_in, model_nodes
-from sliceport.errors import InvalidSlice, ModelError
+from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.sandbox.child_process import ChildDied, ChildLost
@@ -35,7 +35,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
-            the conversion; a node has an attribute of a wrong type; or the converter fails.
+            the conversion; a node has an invalid attribute; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
@@ -43,8 +43,8 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     try:
         with defaults_aside(model):
             changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
-    except (InvalidSlice, TypeError) as error:
-        raise ModelError(f"a node has an attribute of a wrong type ({error}).") from None
+    except (InvalidSlice, DynamicSlice, TypeError) as error:
+        raise ModelError(f"a node has an invalid attribute ({error}).") from None
     if changed is not None:
         name = f"{changed.op_type} {node_name(changed)!r}"
         raise ModelError(
@@ -78,7 +78,7 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _loses_size_0(node: ir.Node) -> bool:
-    """Return whether the output of a Softmax may lose a size of 0 in the conversion.
+    """Return whether a Softmax of known rank may lose a size of 0 of its output in the conversion.
 
     The converter flattens the data into a matrix before the Softmax, and restores the sizes by a Reshape after it. In
     the shape of a Reshape, 0 copies the size at the same index of the matrix.
@@ -86,7 +86,8 @@ def _loses_size_0(node: ir.Node) -> bool:
     value = node.inputs[0] if node.inputs else None
     sizes = None if value is None else sizes_of(value)
     axis = 0 if not sizes else read_int(node, "axis", 1) % len(sizes)
-    if sizes is None or axis == len(sizes) - 1:  # the converter adds no Flatten
+    # The converter does not flatten at the last axis. An unknown rank is common, so it does not stop the conversion.
+    if sizes is None or axis == len(sizes) - 1:
         return False
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix are the axes
     # before `axis`, the columns are the axes from `axis` on.

@@ -97,7 +97,7 @@ def run(
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    options.log_severity_level = 4
+    options.log_severity_level = 4  # fatal messages only, because errors are raised
     if level == "none":  # prepacking a constant matrix changes the order in which its products are summed
         options.add_session_config_entry("session.disable_prepacking", "1")
     if model.data_folder:
