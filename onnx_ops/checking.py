@@ -251,6 +251,7 @@ class _Checker:
         yield from _add_reports(self._find_slice_reports(spec, entries, sizes))
         for axis, entry in entries.items():
             name = self._name_open_axis(data, axis)
+            # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"

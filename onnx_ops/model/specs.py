@@ -156,7 +156,9 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     axis = read_int(node, "axis", 0)
     has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
     size = sizes[axis] if sizes is not None and has_axis else None
-    is_written = "split" in node.attributes or (_takes_sizes(opset) and has_sizes_input(node))
+    # From operator set 13 on, Split has no attribute `split`, and `split_spec` does not read one.
+    has_attribute = opset < SPLIT_INPUT_OPSET and "split" in node.attributes
+    is_written = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
