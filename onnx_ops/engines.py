@@ -60,7 +60,7 @@ class OnnxruntimeCPU:
 
         Raises:
             ModelError: onnxruntime does not load or run it.
-            UsageError: onnxruntime has no such level.
+            UsageError: The option `level` does not name a level.
             MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session

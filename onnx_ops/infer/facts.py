@@ -97,7 +97,7 @@ def read_type(serialized: bytes) -> Facts:
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
+    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols."""
     declared_facts = read_type(declared.SerializeToString())
     if not (facts.element or facts.non_tensor_type):
         facts = replace(facts, element=declared_facts.element, non_tensor_type=declared_facts.non_tensor_type)

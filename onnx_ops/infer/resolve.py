@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
-    `input_shapes` may also name outputs of nodes of the main graph, whose shapes may not be inferable.
+    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one, a name is unknown,

@@ -136,6 +136,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
+    """Check a graph and its subgraphs. `outer` has the scopes of the graphs around it."""
     owner = f"graph {graph.name!r}" if graph.name else "the graph"
     check_text(owner, (graph.name, graph.doc_string))
     check_metadata(owner, graph.metadata_props)
@@ -220,6 +221,7 @@ def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) 
 
 
 def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes, findings: Findings) -> None:
+    """Check an attribute, and the graphs, tensors and types in it. `outer` has the scopes of the graphs around it."""
     check_text(owner, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _ATTRIBUTE_TYPES:
         raise ModelError(

@@ -383,11 +383,9 @@ def constant_of_shape_defects(shape: Array | None) -> Defects:
 
 
 def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | None]) -> Defects:
-    """Return the defects that a Loop triggers: CARRIED_SIZE if inference finds that an iteration changes a size.
+    """Return the defects that a Loop triggers, by the declared and the inferred sizes of the inputs of its body.
 
-    Args:
-        declared: The sizes that the body of the Loop declares for its inputs.
-        inferred: The sizes of the same inputs after inference, which opens a declared size that an iteration changes.
+    Inference opens a declared size that an iteration changes.
     """
     pairs = [(old, new) for old, new in zip(declared, inferred, strict=True) if old is not None and new is not None]
     is_changing = any(

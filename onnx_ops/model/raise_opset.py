@@ -110,7 +110,7 @@ def _repeats_elements(node: ir.Node) -> bool:
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:
-    """Run `convert` in a child of the sandbox, because onnx's converter may crash; this process may be such a child."""
+    """Run `convert` in a child of the sandbox, because it may crash, or in this process if this is such a child."""
     if is_expendable():
         return convert(model, version)
     converted: bytes = supervisor.call(convert, model, version)
@@ -118,7 +118,7 @@ def _convert_apart(model: bytes, version: int) -> bytes:
 
 
 def convert(model: bytes, version: int) -> bytes:
-    """Convert a serialized model to a version of the standard operator set."""
+    """Convert a serialized model to another operator set. Raise a TypeError if a node would read wrong types then."""
     from onnx import version_converter  # only needed here
 
     proto = onnx.load_model_from_string(model)
