@@ -69,7 +69,7 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
     """Replace the annotations of a node. `lowered` has one entry, or one for each call of the node's function."""
     verdicts = {n.verdict for n in lowered}
     annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
-    reason = next((n.reason for n in lowered if n.reason is not None), None)
+    reason = next((n.reason for n in lowered if n.reason is not None), None)  # of the first call that is refused
     if reason is not None:
         annotations |= {"reason": reason.code, "message": reason.message}
     calls = {call.id: call for n in lowered for call in n.calls}.values()

@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the nodes of a graph and of the graphs in it, each with the names of the nodes and attributes around it."""
+    """Yield the nodes of a graph and of the graphs in it, each with a `node.attribute` for each graph around it."""
     for node in graph:
         yield scope, node
         if graphs_in(node):
