@@ -1,6 +1,6 @@
-"""The nodes of an ONNX model that are invalid, fragile, or have a defect on an engine. No engine runs.
+"""The nodes of an ONNX model that are invalid, fragile, or have a defect on an engine. No engine runs for this.
 
-A fragile node is right for some sizes of an open axis only.
+A fragile node is right only for some sizes of an open axis.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from onnx_ops.lowering import AnyModel
 
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
-"""The engines for which `check` finds the proved entries of the table of defects in ONNX models."""
+"""The engines about which `check` reports: those with proved entries for ONNX models in the table of defects."""
 _BY_RULE: Mapping[Rule | None, Defect] = {
     None: validity.NOT_VALID,
     "list": validity.NOT_A_LIST,
@@ -72,20 +72,20 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
     "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
-"""The entry for each rule that an invalid node may break. The key None stands for all other rules."""
+"""The entry for each rule that an invalid node may break; None stands for all rules without an entry of their own."""
 _WITH_REPORTS: Mapping[str, Defects] = {
     onnxruntime_defects.NOTHING_SELECTED.id: (REPORTED["empty result"],),
     onnxruntime_defects.EMPTY_PART.id: (REPORTED["empty part of a split"],),
     onnxruntime_defects.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
     onnxruntime_defects.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
 }
-"""For the id of some defects: the reports about other engines that apply to the same nodes."""
+"""By the id of a defect: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
     (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape", "Loop")
 )
 _Findings = Iterator[tuple[Defect, Kind, str]]
-"""Each finding with its kind and a detail, which may be empty."""
-_ENDS, _STEPS = 2, 4
+"""Defects with the kind of finding and a detail, which may be empty."""
+_ENDS, _STEPS = 2, 4  # indices of inputs of Slice
 _INT32_MIN = -(2**31)
 
 
@@ -115,22 +115,22 @@ class _Checker:
             dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
         }
         self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED_OPERATORS]
-        # Collected first, because inference names left-out outputs in onnx-ir models.
+        # Collected before inference, which names left-out outputs in onnx-ir models.
         self._omits_outputs = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
-        # By `id` of each Loop: the sizes that its body declares for its inputs, which inference replaces.
+        # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
         has_open_inputs = any(static_sizes(sizes_of(value)) is None for value in self._inputs)
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes or has_open_inputs else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the findings in the order of the model. Equal findings on a node of a function are yielded once."""
+        """Yield the findings in the order of the nodes. Yield equal findings in several calls of a function once."""
         yield from self._find_fixed_size()
         reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
-                # Inlining gives each copy of a function's node a new name; `written_name` is the one in the function.
+                # Inlining renames each copy of a function's node; `written_name` is the name in the function.
                 name = self._view.written_name(node)
                 is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
@@ -149,17 +149,17 @@ class _Checker:
                 return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node; `scope` has the names of the nodes and attributes around it."""
+        """Find the defects of a node. `scope` has the names of the nodes and attributes whose subgraphs contain it."""
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:
             yield from _add_reports(loop_defects(self._body_sizes[id(node)], _sizes_in_body(node)))
         elif is_operator(node, *_CHECKED_OPERATORS):
-            with suppress(InvalidSlice, DynamicSlice):  # an attribute of a wrong type or unknown value
+            with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node that is not a slicing node, but of another operator in `_CHECKED_OPERATORS`.
+        """Find the defects of a node of an operator in `_CHECKED_OPERATORS` other than the slicing ones and Loop.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -169,7 +169,7 @@ class _Checker:
             data, shape = inputs
             entries = reshape_entries(shape, self._find_constant_elements)
             yield from _add_reports(reshape_defects(node, entries))
-            if not scope and not read_int(node, "allowzero", 0):  # a branch may not run at that size
+            if not scope and not read_int(node, "allowzero", 0):  # in a branch, it may not run where the size is 0
                 yield from self._check_reshape(data, entries)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
@@ -183,9 +183,10 @@ class _Checker:
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:
-        """Find the open sizes that make a Reshape without allowzero fail if they are 0: next to a 0, a -1 has no size.
+        """Find the open sizes that make a Reshape without allowzero fail if they are 0, because its shape has a -1.
 
-        An entry of 0 copies the size of the data's axis, and so does an entry that becomes 0 at run time.
+        An entry of 0 copies the size of the data's axis, and so does an entry that becomes 0 at run time. If a size of
+        the output is 0, the size for the -1 cannot be computed.
         """
         values = [entry for entry in entries if not isinstance(entry, int)]
         may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
@@ -193,8 +194,8 @@ class _Checker:
             return
         sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
-        # The names of open sizes of the data that are also sizes of the output, because the shape has a 0 or the same
-        # name at their index. If such a size is 0, the output has a 0 next to the -1.
+        # The open sizes of the data that are also sizes of the output: the shape has a 0 or the same open size at their
+        # index.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, an entry that is 0 has no axis to copy.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
@@ -204,7 +205,7 @@ class _Checker:
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
-        """Return the size of an axis, a name if the inputs leave it open, or None if it is computed or missing."""
+        """Return the size of an axis, its name if the inputs leave it open, or None for any other axis."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
         return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
@@ -226,8 +227,8 @@ class _Checker:
         return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
-        """Find the rule that a slicing node breaks, or else its defects; report a left-out output in both cases."""
-        # The checks below read only constants of the model, so the constants that inference computed are added to it.
+        """Find the rule that a slicing node breaks, or else its defects. In both cases, find a left-out output."""
+        # The checks below read only constants of the model, so inferred constants are stored in the model.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -247,7 +248,7 @@ class _Checker:
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Slice, reports about it, and starts whose meaning differs on short open axes."""
+        """Find the defects of a valid Slice, reports about it, and starts that engines disagree about on short axes."""
         data = _data_of(node)
         sizes = sizes_of(data)
         try:
@@ -262,13 +263,14 @@ class _Checker:
         yield from _add_reports(self._find_slice_reports(spec, entries, sizes))
         for axis, entry in entries.items():
             name = self._name_open_axis(data, axis)
+            # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
 
     def _find_slice_reports(self, spec: SliceSpec, entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
         """Return the reports about other engines that the written form of a Slice matches."""
-        axes = list(entries)  # in the order of the node
+        axes = list(entries)  # in the order in which the node lists them
         steps = {entry.step for entry in entries.values()}
         starts_in_front = any(
             entry.step > 0 and sizes is not None and (size := sizes[axis]) is not None and entry.start < -size
@@ -290,7 +292,7 @@ class _Checker:
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Split, reports about it, and open sizes that its parts do not fit."""
+        """Find the defects of a valid Split, reports about it, and open axes that it splits right for some sizes."""
         data = _data_of(node)
         sizes = sizes_of(data)
         yield from _add_reports(split_defects(node, self._opset, sizes))
@@ -323,9 +325,9 @@ class _Checker:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _name_open_axis(self, value: ValueView, axis: int) -> str:
-        """Return a name for an axis whose size the model's inputs leave open; an empty string for any other axis."""
+        """Return a name for an axis whose size the inputs of the model leave open; an empty string for other axes."""
         dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis out of range has no name, either
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # 0: an axis out of range has no name
         if isinstance(dim, int):
             return ""
         if dim.value in self._symbols:
@@ -345,7 +347,7 @@ def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
 
 
 def _add_reports(defects: Defects) -> _Findings:
-    """Yield defects, each with the reports about the same nodes on other engines."""
+    """Yield defects, each followed by the reports about the same nodes on other engines."""
     for defect in defects:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
@@ -353,7 +355,7 @@ def _add_reports(defects: Defects) -> _Findings:
 
 
 def _find_bounds_at_run_time(node: NodeView) -> _Findings:
-    """Find the reports about steps and ends that are computed when the model runs."""
+    """Find the reports about Slices whose steps or ends are computed when the model runs."""
     if _is_at_run_time(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
     if _is_at_run_time(node, _ENDS):
@@ -361,7 +363,7 @@ def _find_bounds_at_run_time(node: NodeView) -> _Findings:
 
 
 def _find_computing_node(value: ValueView) -> NodeView | None:
-    """Return the node that computes a value, skipping Cast, Identity, Squeeze and Unsqueeze, or None."""
+    """Return the node that computes a value, or None. Cast, Identity, Squeeze and Unsqueeze are skipped."""
     node = value.producer()
     while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()

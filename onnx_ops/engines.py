@@ -60,7 +60,7 @@ class OnnxruntimeCPU:
 
         Raises:
             ModelError: onnxruntime does not load or run it.
-            UsageError: onnxruntime has no such level.
+            UsageError: The option `level` does not name a level.
             MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session
@@ -71,10 +71,12 @@ class OnnxruntimeCPU:
         return session.run(model, inputs, level, _read_disabled(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`."""
+        """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`.
+
+        The optimizer is found by bisection. `fails` returns whether a run with other options fails.
+        """
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
-
         disabled = _read_disabled(options)
 
         def fails_without(names: list[str]) -> bool:
@@ -141,7 +143,7 @@ def _read_disabled(options: Mapping[str, str]) -> list[str]:
 
 
 def _from_python(result: Any) -> Value:
-    """Return a result of onnx's reference as an array, or as a tuple if it is a list, which stands for a sequence."""
+    """Return a result of onnx's reference: a list, which stands for a sequence, as a tuple; None as it is."""
     import numpy as np
 
     if result is None:

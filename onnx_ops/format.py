@@ -47,17 +47,15 @@ class ONNX:
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the default and the optional passes, each as names with one line about the pass."""
+        """Return the default passes and the optional passes: the name of each pass, and one line about it."""
         from onnx_ops.passes import BY_DEFAULT, PASSES
 
         lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
-        return (
-            {name: line for name, line in lines.items() if name in BY_DEFAULT},
-            {name: line for name, line in lines.items() if name not in BY_DEFAULT},
-        )
+        default = {name: lines[name] for name in BY_DEFAULT}
+        return default, {name: line for name, line in lines.items() if name not in default}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield a diagnosis of each package for ONNX, and of onnxruntime, which lists its providers."""
+        """Yield a diagnosis of each package that ONNX needs, and of onnxruntime with its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
         runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
@@ -112,7 +110,7 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def open_graph(self, model: Any) -> OnnxGraph:
-        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        """Read a model so that `diff` can cut it; see `sliceport.diffing.graph.Diffable`."""
         import gc
 
         from onnx_ops.model.io import from_proto
@@ -122,13 +120,13 @@ class ONNX:
         complete = read_complete_model(model)
         proto, folder = complete.proto, complete.data_folder
         del complete
-        # `complete.model` has reference cycles: without a collection it would keep a second copy of the weights that
+        # `complete.model` has reference cycles. Without a collection, they would keep a second copy of the weights that
         # are stored in the model's file.
         gc.collect()
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
+        """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`, `verify_rewriting`."""
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
@@ -136,7 +134,12 @@ class ONNX:
         from onnx_ops.verify.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
-        optimizers = self._read_optimizers(options.get("simplify", False))
+        simplifies = options.get("simplify", False)
+        optimizers: Sequence[str]
+        if isinstance(simplifies, bool):
+            optimizers = list(self.optimizers)[: int(simplifies)]  # True stands for the first optimizer
+        else:
+            optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
 
         def change(copied: ir.Model) -> tuple[ir.Model, Rewriting]:
             return simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
@@ -151,14 +154,12 @@ class ONNX:
             options,
         )
 
-    def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
-        """Return the optimizers that the option `simplify` names; True stands for the default one."""
-        if isinstance(simplify, bool):
-            return list(self.optimizers)[: int(simplify)]
-        return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
-
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Harden a model for DirectML, or write it in a portable form; see `onnx_ops.passes`."""
+        """Harden a model for DirectML, or write it in a portable form.
+
+        Raises:
+            UsageError: The option `verify` names an engine that does not verify.
+        """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify import verify_rewriting
@@ -186,7 +187,7 @@ class ONNX:
 def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: Mapping[str, Any]
 ) -> Result:
-    """Write a model in a portable form, without raising its operator set if that fails the verification."""
+    """Write a model in a portable form. If the result fails the verification, repeat this in its own operator set."""
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (
@@ -201,7 +202,7 @@ def _harden_portably(
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         settled = to_ir(source)
-        # The contested nodes of the original model are rewritten so that onnxruntime reads them as the standard does.
+        # onnxruntime has to compute the contested nodes of the original model as the standard defines them.
         settle_by_the_standard(settled)
         return verify(settled, file, **run_options)
 
@@ -235,20 +236,20 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result; with the option `verify`, only if the result computes the same.
+    """Change a model, and write or return the result. With the option `verify`, do so only if it computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
         output: The file to write, if any.
-        can_change: Returns whether `change` may change the model.
-        report_nothing: Returns the report of a model that is not changed.
-        change: Changes a copy of the model; returns the result and a report.
-        verify: Compares the original model with a file of the changed model.
+        can_change: A function that returns whether `change` may change the model.
+        report_nothing: A function that returns the report for a model that is not changed.
+        change: A function that changes a copy of the model, and returns the result and a report.
+        verify: A function that compares the original model with a file of the changed model.
         options: The options of the command.
 
     Returns:
-        The report, the verification if there is one, and the changed model unless `model` is a path or the
-        verification fails: an `onnx_ir.Model` if `model` is one, otherwise a ModelProto.
+        The report, the verification if there is one, and the changed model: an `onnx_ir.Model` if `model` is one,
+        otherwise a ModelProto. There is no model if `model` is a path or the verification fails.
     """
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
@@ -260,8 +261,9 @@ def _change(
     # An onnx-ir model is read only for a verification, which compares the result with the original model.
     checked = None if is_ir and not is_verified else read_to_change(model)
     needs_copy = checked is None or is_verified or can_change(checked.proto)
-    # This path avoids onnx-ir, which takes long to load. It excludes data files, because `write_proto` copies none.
-    if checked is not None and not needs_copy and not checked.findings.has_external_data:
+    # This branch avoids onnx-ir, which takes long to load. It is not for models with data files, which `write_proto`
+    # does not copy.
+    if checked is not None and not needs_copy and not checked.findings.data_files:
         if output is not None:
             write_proto(checked.proto, output, overwrite=overwrite)
         return Result(report_nothing(), model=None if is_path(model) else checked.proto)

@@ -1,4 +1,4 @@
-"""The lowering of an ONNX model to its DirectML program: read, prepare, resolve, lower."""
+"""The lowering of an ONNX model to its DirectML program."""
 
 from __future__ import annotations
 
@@ -51,28 +51,23 @@ def lower(
 
 @contextmanager
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view of the model and the source of its program. Close the data files that the view opened at the end."""
-    if is_onnx_ir(model):
-        from onnx_ops.model.io import clone_sorted
+    """Yield a view of a model and the source of its program. In the end, close the data files that the view opened.
 
-        copy = clone_sorted(cast("ir.Model", model))
-        with _ir_view(copy.clone()) as view:
-            yield view, OnnxSource(copy)
-        return
-    checked = read_any(model)
-    if not checked.findings.needs_onnx_ir:
+    Raises:
+        ModelError, UsageError: See `lower`.
+    """
+    checked = None if is_onnx_ir(model) else read_any(model)
+    if checked is not None and not checked.findings.needs_onnx_ir:
         yield ProtoModel(checked.proto, checked.base_dir), OnnxSource(checked.proto)
         return
-    from onnx_ops.model.io import to_ir
-
-    with _ir_view(to_ir(checked)) as view:
-        yield view, OnnxSource(checked.proto)
-
-
-@contextmanager
-def _ir_view(model: ir.Model) -> Iterator[ModelView]:
-    from onnx_ops.model.io import data_closed
+    from onnx_ops.model.io import clone_sorted, data_closed, to_ir
     from onnx_ops.model.ir_model import IrModel
 
-    with data_closed(model, LARGE_BYTES):
-        yield IrModel.prepared(model)
+    source: onnx.ModelProto | ir.Model
+    if checked is None:
+        source = clone_sorted(cast("ir.Model", model))
+        viewed = source.clone()  # because the view changes it
+    else:
+        source, viewed = checked.proto, to_ir(checked)
+    with data_closed(viewed, LARGE_BYTES):
+        yield IrModel.prepared(viewed), OnnxSource(source)

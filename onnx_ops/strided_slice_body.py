@@ -28,10 +28,10 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     shrink_axis_mask: Sequence[int] = (0,),
     ellipsis_mask: Sequence[int] = (0,),
 ):
-    """Align the entries with the axes, slice, and give the result the shape with new and without dropped axes.
+    """Align the entries with the axes, slice the data, and reshape the result: insert new axes, drop shrunk axes.
 
-    Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason the data
-    get an axis of size 1 in front, and the sizes one more at the end while they are sorted.
+    Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason, the
+    data get an axis of size 1 in front, and the list of sizes gets one more at its end while it is sorted.
     """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
@@ -56,7 +56,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # the axes that no entry takes, which belong to the ellipsis
+    # the number of axes that no entry takes; they belong to the ellipsis
     hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
@@ -64,9 +64,9 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     sizes_before = op.Gather(op.Concat(op.Shape(data), one, axis=0), op.Max(op.Min(axes, rank), zero))
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=7), is_shrunk), zero)
-    missing = op.Max(op.Neg(hidden), zero)
-    # a Reshape to one element, which fails if a shrunk index is out of range or an entry has no axis
-    refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, missing), one)), one)
+    excess = op.Max(op.Neg(hidden), zero)
+    # This Reshape to one element fails if a shrunk index is out of range, or if an entry has no axis.
+    refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
 
     is_backward = op.Less(steps, zero)
     far_start = op.Where(is_backward, most, zero)
@@ -77,28 +77,28 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     last = op.Where(op.Cast(end_bits, to=9), far_end, bounded)
     after = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
     shrinks = op.Cast(is_shrunk, to=9)
-    cut = op.Cast(takes_axis, to=9)
-    kept = op.Slice(
+    slices_axis = op.Cast(takes_axis, to=9)
+    sliced = op.Slice(
         op.Unsqueeze(data, zero),
-        op.Compress(op.Where(shrinks, starts, first), cut),
-        op.Compress(op.Where(shrinks, after, last), cut),
-        op.Compress(op.Add(axes, one), cut),
-        op.Compress(op.Where(shrinks, one, steps), cut),
+        op.Compress(op.Where(shrinks, starts, first), slices_axis),
+        op.Compress(op.Where(shrinks, after, last), slices_axis),
+        op.Compress(op.Add(axes, one), slices_axis),
+        op.Compress(op.Where(shrinks, one, steps), slices_axis),
     )
 
     every_axis = op.Range(op.Squeeze(zero), op.Squeeze(rank), op.Squeeze(one))
-    same = op.Mul(
+    drops_axis = op.Mul(
         op.Cast(op.Equal(op.Unsqueeze(axes, one), op.Unsqueeze(every_axis, zero)), to=7), op.Unsqueeze(is_shrunk, one)
     )
-    stays = op.Sub(one, op.ReduceSum(same, zero, keepdims=0))
-    # sort keys of the output axes: by input axis, and a new axis before the input axis that follows it
-    spread = op.Add(entries, one)
-    new_keys = op.Add(op.Mul(axes, spread), op.CumSum(op.Expand(one, entries), op.Squeeze(zero), exclusive=1))
-    axis_keys = op.Add(op.Mul(every_axis, spread), entries)
-    last_key = op.Mul(op.Add(rank, one), op.Add(spread, spread))
-    wanted = op.Cast(op.Concat(is_new, stays, one, axis=0), to=9)
-    keys = op.Compress(op.Concat(new_keys, axis_keys, last_key, axis=0), wanted)
-    sizes = op.Compress(op.Concat(op.Expand(one, entries), op.Slice(op.Shape(kept), one, most), one, axis=0), wanted)
+    stays = op.Sub(one, op.ReduceSum(drops_axis, zero, keepdims=0))
+    # The output axes are sorted by input axis. A new axis comes before the input axis that follows it.
+    keys_per_axis = op.Add(entries, one)
+    new_keys = op.Add(op.Mul(axes, keys_per_axis), op.CumSum(op.Expand(one, entries), op.Squeeze(zero), exclusive=1))
+    axis_keys = op.Add(op.Mul(every_axis, keys_per_axis), entries)
+    last_key = op.Mul(op.Add(rank, one), op.Add(keys_per_axis, keys_per_axis))
+    is_kept = op.Cast(op.Concat(is_new, stays, one, axis=0), to=9)
+    keys = op.Compress(op.Concat(new_keys, axis_keys, last_key, axis=0), is_kept)
+    sizes = op.Compress(op.Concat(op.Expand(one, entries), op.Slice(op.Shape(sliced), one, most), one, axis=0), is_kept)
     _, order = op.TopK(keys, op.Shape(keys), largest=0)
     shape = op.Slice(op.Gather(sizes, order), zero, op.Neg(one))
-    return op.Reshape(kept, op.Mul(shape, refused_unless_one), allowzero=1)
+    return op.Reshape(sliced, op.Mul(shape, refused_unless_one), allowzero=1)

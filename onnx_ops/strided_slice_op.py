@@ -1,8 +1,9 @@
 """`ov_ext::StridedSlice`: OpenVINO's StridedSlice-1 as an ONNX operator, version 1 of domain `ov_ext`.
 
-Inputs: `data`, a tensor of any type and rank; `begin`, `end` and, optionally, `strides` (all 1 by default): lists of
-one length, all int32 or all int64. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned with the
-entries of `begin`; missing bits are 0, further ones are ignored. Output: what `StridedSliceSpec` selects.
+Inputs: `data`, a tensor of any type and rank; `begin`, `end` and, optionally, `strides` (all 1 by default), which are
+lists of the same length, all int32 or all int64. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned
+with the entries of `begin`; missing bits are 0, further ones are ignored. Output: the elements that `StridedSliceSpec`
+selects.
 
 Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where it contradicts the page (`docs/strided_slice.md`).
 """
@@ -28,7 +29,6 @@ _MIN_OPSET = 14
 """The first operator set whose Reshape has allowzero, which the function uses."""
 _INPUT_COUNT = 4
 """The number of inputs, including the optional one, strides."""
-_INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
 def register() -> None:
@@ -39,7 +39,7 @@ def register() -> None:
     if onnx.defs.has("StridedSlice", DOMAIN):
         return
     onnx.defs.register_schema(_make_schema())
-    # onnx crashes at the end of the process if a schema that calls Python is still registered
+    # onnx crashes at the end of the process if a schema with a function in Python is still registered.
     atexit.register(deregister)
 
 
@@ -50,10 +50,10 @@ def deregister() -> None:
 
 
 def function() -> onnx.FunctionProto:
-    """Return the operator as a function of standard operators (opset 17), which needs all four inputs.
+    """Return the operator as a function of standard operators of opset 17, which needs all four inputs.
 
-    The function reports no errors of its own. A Reshape in it fails if an index is out of range on a shrunk axis, or if
-    there are more entries than axes.
+    The function has no error messages of its own. A Reshape in it fails if an index is out of range on a shrunk axis,
+    or if there are more entries than axes.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 
@@ -63,11 +63,11 @@ def function() -> onnx.FunctionProto:
 def embed_function(model: ir.Model) -> bool:
     """Add the operator's function to a model that uses it and lacks it. Return whether the model changed.
 
-    Runtimes without the operator can then run the model. Left-out strides become ones, one for each entry of begin,
-    and left-out masks 0.
+    Runtimes without the operator can then run the model. Left-out strides become a list of ones, and left-out masks
+    become 0.
 
     Raises:
-        UsageError: The model's standard operator set is below 14. `ExpandStridedSlicePass` needs no function.
+        UsageError: The model's standard operator set is below 14. `ExpandStridedSlicePass` does without the function.
     """
     nodes = list(filter(is_strided_slice, model_nodes(model)))
     key = (DOMAIN, "StridedSlice", "")
@@ -124,7 +124,7 @@ def reference_op() -> type:
 
 def _make_schema() -> onnx.defs.OpSchema:
     kind = onnx.defs.OpSchema
-    parameter, optional = kind.FormalParameter, kind.FormalParameterOption.Optional
+    parameter = kind.FormalParameter
     types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs
     schema = kind(
         "StridedSlice",
@@ -135,12 +135,12 @@ def _make_schema() -> onnx.defs.OpSchema:
             parameter("data", "T"),
             parameter("begin", "Tind"),
             parameter("end", "Tind"),
-            parameter("strides", "Tind", param_option=optional),
+            parameter("strides", "Tind", param_option=kind.FormalParameterOption.Optional),
         ],
         outputs=[parameter("output", "T")],
         type_constraints=[
             ("T", [name for name in types if name.startswith("tensor(")], "Any tensor."),
-            ("Tind", _INDEX_TYPES, "Indices."),
+            ("Tind", ["tensor(int32)", "tensor(int64)"], "Indices."),
         ],
         attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASK_ATTRIBUTES],
     )
@@ -150,7 +150,9 @@ def _make_schema() -> onnx.defs.OpSchema:
 
 
 def _infer_output(context: Any) -> None:
-    """Infer type and rank from the masks and the number of entries, and sizes from known sizes and entries.
+    """Set the type of the output. Its rank follows from the masks and the number of entries.
+
+    Its sizes follow from the sizes of the data and the entries, where these are known.
 
     Raises:
         onnx.shape_inference.InferenceError: The entries or masks break the rules.
@@ -172,7 +174,7 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
-    """Return the output's dims for data of `dims`; None if not even the number of entries is known."""
+    """Return the dims of the output for data of `dims`; None if the number of entries is not known."""
     count = _count_entries(context)
     if count is None:
         return None
@@ -198,7 +200,7 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
 
 
 def _count_entries(context: Any) -> int | None:
-    """Return the number of entries from the first list with a known length, or None."""
+    """Return the length of the first list of entries whose length is known, or None."""
     for index in (1, 2, 3):
         entries = _read_list(context, index)
         if entries is not None:

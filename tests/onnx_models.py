@@ -12,6 +12,8 @@ import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper, parser
 
+from onnx_ops.model.io import read_to_change, to_ir
+
 Array = npt.NDArray[Any]
 
 
@@ -24,6 +26,11 @@ def parse(graph: str, opset: int = 18, ir_version: int = 8, **domains: int) -> o
     """Parse `(inputs) => (outputs) <initializers> { nodes }`, followed by functions; `domains` are more imports."""
     imports = ", ".join(f'"{domain}" : {version}' for domain, version in {"": opset, **domains}.items())
     return parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> g {graph}")
+
+
+def read_model(path: Path) -> ir.Model:
+    """Read a model's file into onnx-ir, as the commands do that change it."""
+    return to_ir(read_to_change(path))
 
 
 def save(graph: str, path: Path, opset: int = 18, ir_version: int = 8) -> Path:

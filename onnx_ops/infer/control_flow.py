@@ -1,4 +1,4 @@
-"""Facts of the outputs of control flow nodes, from the facts of the outputs of their bodies."""
+"""Inference for If and Loop: the facts of their outputs, from the facts of the outputs of their bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from onnx_ops.model.views import Dims
 
 
 def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
-    """Return the facts of the outputs of an If: all facts of the taken branch, or what both branches have in common."""
+    """Return the facts of the outputs of an If, given those of each branch by the name of its attribute.
+
+    The result has the facts of the taken branch if the condition is known, or else those that both branches share.
+    """
     then_outputs, else_outputs = body_outputs.get("then_branch", ()), body_outputs.get("else_branch", ())
     if condition.data is not None and condition.data.size == 1:
         return list(then_outputs if bool(condition.data.reshape(())) else else_outputs)
@@ -34,11 +37,14 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
     The outputs of its body are the condition, the carried values, and one iteration of each scan output.
     """
-    first_scan_output = 1 + len(inputs) - 2  # all inputs but trip count and condition are carried
+    carried_count = len(inputs) - 2  # the other two inputs are the trip count and the condition
+    first_scan_output = 1 + carried_count
     # The body may change the shape of a carried value in each iteration.
     carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in body_outputs[1:first_scan_output]]
     declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
-    is_run = _certainly_runs(node, inputs)
+    # The body is certain to run if the trip count and the condition are above 0 or left out.
+    bounds = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    is_run = all(data is not None and bool((data > 0).all()) for data in bounds)
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
@@ -48,10 +54,10 @@ def open_changing_sizes(
 ) -> bool:
     """Open the declared sizes of carried values that an iteration changes, and return whether there are any.
 
-    The types of other values in the body are removed with them, because they may follow from such a size.
+    If so, the declared types of all other values in the body are removed, because they may depend on such a size.
 
     Args:
-        body: The body of a Loop.
+        body: The body of a Loop, which is changed.
         initial: The facts of the carried values before the first iteration.
         results: Their facts after an iteration that began with the declared sizes.
         opens_all: Whether to open all sizes unless each of them is certain to be kept.
@@ -59,11 +65,12 @@ def open_changing_sizes(
     declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
     for value, before, after in zip(body.input[2:], initial, results, strict=False):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            first, later = ((*(facts.dims or ()), *[None] * (axis + 1))[axis] for facts in (before, after))
-            # A symbol as the initial size may stand for the declared number; one as the later size is declared, too.
-            kept = (dim.dim_value,) if opens_all else (dim.dim_value, None)
-            is_changed = later not in kept or (isinstance(first, int) and first != dim.dim_value)
-            declared += [(dim, is_changed)] * dim.HasField("dim_value")
+            if not dim.HasField("dim_value"):
+                continue
+            first, later = _size_on(before, axis), _size_on(after, axis)
+            # Before the first iteration, a symbol may stand for the declared number. After it, a symbol is a change.
+            is_kept = later == dim.dim_value or (later is None and not opens_all)
+            declared.append((dim, not is_kept or (isinstance(first, int) and first != dim.dim_value)))
     if not any(is_changed for _, is_changed in declared):
         return False
     for dim, is_changed in declared:
@@ -76,23 +83,21 @@ def open_changing_sizes(
     return True
 
 
-def _certainly_runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
-    """Return whether a Loop is certain to run its body: trip count and condition are above 0 or left out."""
-    loop_inputs = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
-    return all(data is not None and bool((data > 0).all()) for data in loop_inputs)
+def _size_on(facts: Facts, axis: int) -> int | str | None:
+    return facts.dims[axis] if facts.dims is not None and axis < len(facts.dims) else None
 
 
-def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:
+def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -> Facts:
     """Return the facts of a scan output of a Loop, which stacks one output of the body over all iterations.
 
     Args:
-        facts: Facts of the body's output.
+        facts: The facts of the body's output.
         declared: The declared type of the body's output.
-        is_run: Whether the body certainly runs. If it does not run, the output has the sizes that onnxruntime inferred,
-            and 0 for each size that it did not infer. So only declared numbers are certain.
+        is_run: Whether the body is certain to run. If the body does not run, onnxruntime gives the output the sizes
+            that it inferred, and 0 for each size that it did not infer. So only declared numbers are certain.
     """
     dims = facts.dims
     if not is_run:
-        dims = read_type(declared.SerializeToString()).dims if declared is not None else None
-        dims = dims and tuple([dim if isinstance(dim, int) else None for dim in dims])
+        declared_dims = read_type(declared.SerializeToString()).dims
+        dims = declared_dims and tuple([dim if isinstance(dim, int) else None for dim in declared_dims])
     return Facts(facts.element, None if dims is None else (None, *dims))

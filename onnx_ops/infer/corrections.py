@@ -1,4 +1,4 @@
-"""Corrections of the shapes that onnx infers for single nodes if onnx is wrong or onnxruntime differs from it."""
+"""Corrections of the shapes that onnx infers for single nodes, where they are wrong or onnxruntime's differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_ops.model.views import Dims
 
 
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return a copy of a node with its negative axes counted from the front.
+    """Return a copy of a node with its negative axes counted from the front; `rank` is that of its first input.
 
     Operator sets below 11 allow no negative axes, so onnx infers nothing from them. But exporters write them, and
     onnxruntime accepts them.
@@ -22,7 +22,7 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
     normalized.CopyFrom(node)
     for attribute in normalized.attribute:
         if attribute.name == "axis" and attribute.i < 0:
-            # OneHot and Unsqueeze count axes in their outputs, which have more of them.
+            # OneHot and Unsqueeze count axes in their outputs, which have more axes than their inputs.
             attribute.i += rank + 1 if node.op_type == "OneHot" else rank
         elif attribute.name == "axes":
             output_rank = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
@@ -31,10 +31,10 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
 
 
 def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or left open.
+    """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or opened.
 
     Args:
-        node: The node as it is in the model, with negative axes.
+        node: The node as it is in the model: its axes may be negative.
         inputs: Facts of its inputs.
         dims: The dims that onnx infers; None if it infers no rank.
     """
@@ -42,8 +42,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
     if node.op_type == "Concat":
         return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # For a scalar, onnxruntime returns one row of indices, and onnx infers none. Both the dims () of a scalar and
-        # the dims None of an unknown rank are false.
+        # For a scalar, whose dims () are false, onnxruntime returns one row of indices, and onnx infers no rows. The
+        # dims None of an unknown rank are false, too.
         return dims if data_dims else None
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
@@ -55,7 +55,7 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 
 
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a Concat with its sizes added again, because onnx before 1.23 adds them in 32 bits."""
+    """Return the dims of a Concat with the sizes on its axis added up here: onnx before 1.23 adds them in 32 bits."""
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
@@ -69,8 +69,8 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
     """Return the dims of a pool or ConvTranspose with the spatial sizes that onnxruntime computes.
 
-    They are left open if onnx and onnxruntime pad differently. In a pool with ceil_mode, onnxruntime omits the last
-    window if it starts after the data and the padding at the beginning.
+    These sizes are opened if onnx and onnxruntime pad differently. In a pool with ceil_mode, onnxruntime omits the last
+    window if the window starts after the data and the padding at the beginning.
     """
     if dims is None or data_dims is None:
         return dims
@@ -94,11 +94,10 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a reduction of data that may have no elements, with each negative axis left open.
-
-    The result is None if the reduction may remove a negative axis.
+    """Return the dims of a reduction of data that may be empty, with each negative axis opened.
 
     If the data are empty, onnxruntime does not change the sizes of negative axes, and ignores keepdims for these axes.
+    So the rank is unknown, and the result None, if keepdims is 0 and an axis is negative.
     """
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])

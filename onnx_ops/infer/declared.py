@@ -7,6 +7,7 @@ numbers for sizes that its inputs leave open.
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 import onnx
 
@@ -15,10 +16,10 @@ from onnx_ops.model.views import Dims
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared symbols replace inferred ones."""
+    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols."""
     declared_facts = read_type(declared.SerializeToString())
     if not (facts.element or facts.non_tensor_type):
-        facts = Facts(declared_facts.element, facts.dims, declared_facts.non_tensor_type, facts.data, facts.integers)
+        facts = replace(facts, element=declared_facts.element, non_tensor_type=declared_facts.non_tensor_type)
     if declared_facts.dims is None or facts.non_tensor_type:
         return facts
     if facts.dims is None:
@@ -30,7 +31,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
         )
     else:
         return facts
-    return Facts(facts.element, dims, facts.non_tensor_type, facts.data, facts.integers)
+    return replace(facts, dims=dims)
 
 
 def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:

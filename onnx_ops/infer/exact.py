@@ -1,7 +1,7 @@
 """Evaluation of nodes on constants, restricted to cases in which every engine computes the same bits.
 
 Most operators run on onnx's reference implementation. Operators outside the lists below are not computed: the reference
-rounds sines and orders sums in its own way, and gives some old versions of operators the meaning of the newest one.
+rounds sines and orders sums in its own way, and computes some old versions of operators like the newest version.
 """
 
 from __future__ import annotations
@@ -13,35 +13,34 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.infer.shape_arithmetic import divide
+from onnx_ops.infer.shape_arithmetic import BROADCAST_OPSET, divide
 from onnx_ops.model.views import Array
 
-_MOVING_NAMES = """
-    Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
-    Expand Tile
-"""
-_INTEGER_NAMES = """
-    Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
-    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin Trilu
-"""
-MOVING = frozenset(_MOVING_NAMES.split())
+MOVING = frozenset(
+    "Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose "  # noqa: SIM905
+    "Expand Tile".split()
+)
 """Operators that move the elements of their data and compute nothing."""
 _SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
 _REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
 ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
-"""Operators that onnxruntime computes wrongly for some integers of more than 32 bits."""
-_INTEGER_OPERATORS = frozenset(_INTEGER_NAMES.split())
+"""Operators that onnxruntime computes wrongly for some integers beyond 32 bits."""
+_INTEGER_OPERATORS = frozenset(
+    "Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or "  # noqa: SIM905
+    "Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin "
+    "Trilu".split()
+)
 _COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARISONS))
-"""Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
+"""Operators for which IEEE 754 defines every bit of the results on floats of 32 and 64 bits."""
 _FLOAT_OPERATORS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 OPERATORS = _SELECTING | _INTEGER_OPERATORS | _FLOAT_OPERATORS | {"Cast"}
-"""Operators whose outputs are known for constant inputs of some element types: `evaluate` computes them, except for
-Constant, whose attribute is read."""
+"""Operators whose outputs are known for constant inputs of some element types.
+
+`evaluate` computes the outputs, except those of Constant, which has no inputs.
+"""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
-_BROADCAST_OPSET = 7
-_RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
 """32-bit floats can store every integer up to this one, but not every larger one."""
 # A quotient may be rounded to either side of an integer if its distance from it is below this fraction of the quotient.
@@ -49,7 +48,7 @@ _MIN_DISTANCE = 1e-3
 
 
 def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """Compute the outputs of a standard node; return an empty sequence if engines may differ or it cannot be computed.
+    """Compute the outputs of a standard node. Return an empty sequence if engines may differ or the computation fails.
 
     Args:
         node: The node.
@@ -58,8 +57,8 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
     """
     arrays = [array for array in inputs if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    # Before operator set 7, attributes align the smaller input with any axis, which the reference does not implement.
-    is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
+    # Before operator set 7, `broadcast` may align the smaller input with any axis, which the reference does not do.
+    is_old_broadcast = opset < BROADCAST_OPSET and attributes.get("broadcast")
     # onnx 1.18 reduces all axes if the list of axes is empty, whatever noop_with_empty_axes is.
     has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
     if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
@@ -81,8 +80,8 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
 def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     """Return whether every engine certainly casts an array to the same elements of another type.
 
-    Engines differ for a float that is NaN or out of the range of the new type, and for a float beyond 32 bits that is
-    cast to an integer. All engines cast an integer to a smaller type by keeping its lowest bits.
+    Engines differ for a float that is NaN or out of the range of the new type, and for a float beyond the range of
+    int32 that is cast to an integer. All engines cast an integer to a smaller type by keeping its lowest bits.
     """
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False
@@ -110,16 +109,16 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether Range has the same length under any rounding, as far as onnx infers one.
+    """Return whether the length that onnx infers for a Range, if any, is the same under any rounding.
 
     Args:
-        bounds: The inputs of the Range, None for each that is open.
+        bounds: The start, end and step of the Range, None for each that is open.
     """
+    # onnx infers no length from open bounds, and all engines agree on integers.
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
-        # onnx infers no length from open bounds, and all engines agree on integers.
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
-    if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all():
+    if len(numbers) != 3 or not np.isfinite(numbers).all():
         return False
     start, end, step = numbers
     if step == 0:
@@ -131,7 +130,7 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines agree on an operator for these types and divisors. `_is_exact` checks other values."""
+    """Return whether engines agree on an operator for inputs of these types, and for these divisors if it divides."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":
@@ -143,7 +142,7 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
 
 
 def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
-    """Return whether all engines compute these outputs from these inputs."""
+    """Return whether all engines compute these outputs from these inputs, for which `_computes_alike` is true."""
     if op_type == "Cast":
         return casts_alike(arrays[0], outputs[0].dtype)
     if op_type == "Where":
@@ -152,7 +151,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type == "NonZero":
         return arrays[0].ndim > 0
     if op_type == "Compress" and not arrays[0].size:
-        return False  # if the condition is longer than the data, NumPy selects elements from a size of 0
+        return False  # NumPy selects elements from empty data if the condition is longer than the data
     if op_type in _SELECTING:
         return True
     if op_type in _REDUCING and not arrays[0].size:
@@ -162,7 +161,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
         return False  # -0 is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
-        # In any order of the operands, no partial sum or product has a larger magnitude than this one.
+        # In any order of the operands, no partial sum or product has a larger magnitude than that of all magnitudes.
         magnitudes = np.abs(arrays[0].astype(np.float64))
         if (magnitudes.sum() if op_type == "ReduceSum" else np.maximum(magnitudes, 1).prod()) > _INT32.max:
             return False
@@ -182,12 +181,12 @@ def _fits_int32(array: Array) -> bool:
 
 
 def _expand(data: Array, shape: Array) -> Array:
-    """Expand without arithmetic, because onnx multiplies by ones, which changes the bits of signalling NaNs."""
+    """Expand without arithmetic, because onnx's reference multiplies by 1, which changes bits of signalling NaNs."""
     return np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist()))))
 
 
 def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
-    """Gather elements, because onnx's reference fails on long axes and on indices shorter than the data."""
+    """Gather elements here, because onnx's reference fails on long axes and on indices shorter than the data."""
     axis %= data.ndim
     # `take_along_axis` needs equal sizes on the other axes. ONNX lets the indices be shorter there.
     window = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])

@@ -1,4 +1,4 @@
-"""The slicing nodes of an ONNX model: each resolved, folded, or refused with the reason."""
+"""The slicing nodes of an ONNX model, each of them resolved, folded, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
 
-InputShapes = Mapping[str, Sequence[int]]
 
+def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int]] | None = None) -> list[SlicingNode]:
+    """Return the slicing nodes of a model in their order, including those of subgraphs.
 
-def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """Return the slicing nodes of a model in their order, including nodes of subgraphs and, once per call, functions.
-
-    The view is changed: shapes are bound and inferred, constants folded.
+    Nodes of functions are in the view once for each call. The view is changed: shapes are bound and inferred, and
+    constants are folded.
 
     Args:
         model: The model; its large constants are not read.
@@ -34,7 +33,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
     resolved = resolve_shapes(model, [record.node for record in records], has_open_inputs=has_open_inputs)
-    # Folding removes nodes from the graph; nodes in branches that are never taken count as folded, too.
+    # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)
     return [
@@ -46,11 +45,11 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
 
 
 class _Record(NamedTuple):
-    """A slicing node before shapes are resolved, because resolving may rename values and remove their readers.
+    """A slicing node before its shapes are resolved. Resolving may rename values and remove their readers.
 
     Attributes:
         node: The node.
-        fields: The fields of `NodeInModel` by name, without the element type, which may be inferred later.
+        fields: The fields of `NodeInModel` by name, except the element type, which may only be inferred later.
         used: For each output, whether a node reads it or it is an output of a graph.
     """
 
@@ -59,7 +58,7 @@ class _Record(NamedTuple):
     used: tuple[bool, ...]
 
     def all_fields(self) -> dict[str, Any]:
-        """Return the fields of `NodeInModel` by name."""
+        """Return all fields of `NodeInModel` by name."""
         return {**self.fields, "element": _element_type(self.node)}
 
 
@@ -80,7 +79,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
 
 
 def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: str) -> Resolved | Refused:
-    """Return a node with its cuts, or with the reason for which it is refused; `hint` ends a message about sizes."""
+    """Return a node with its cuts, or with the reason why it is refused; `hint` ends a message about unknown sizes."""
     node, fields = record.node, record.all_fields()
     try:
         if not node.inputs or node.inputs[0] is None:
@@ -125,13 +124,13 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 
 def _shapes_hint(model: ModelView) -> str:
-    """Return the end of a message, which lists the open dimensions of the graph inputs, if any, with an example."""
+    """Return the end of a message: a list of the open dimensions of graph inputs with example sizes, or a full stop."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value in model.graph.inputs:
         name, dims = value.name or "", dims_of(value.shape)
         if static_sizes(dims) is not None or constant(value) is not None:
-            continue  # before IR version 4, constants are inputs, too
+            continue  # before IR version 4, constants are also graph inputs
         if dims is None:
             descriptions.append(f"the shape of input {name!r}")
             open_shapes[name] = None

@@ -1,4 +1,4 @@
-"""Facts inferred for one value: its type, its sizes, some of them open, and its elements."""
+"""Facts that are inferred for one value: its type, its sizes and its elements. Some sizes or elements may be open."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onnx_ops.infer import shape_arithmetic
 from onnx_ops.model.views import Array, Dims, read_dim, static_sizes
 
 MAX_BYTES = 2**20
-"""Limit of the size in bytes of a constant that is computed or read."""
+"""The limit in bytes for a constant that is computed or read."""
 MAX_RANK = 1024
-"""Limit of ranks, of elements in a list of axes or sizes, and of outputs of a node that onnx infers."""
-# NumPy refuses an empty array if the product of its sizes other than 0 exceeds the address space.
+"""The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
 _MAX_SPAN = 2**32
+"""The limit for the product of all sizes other than 0: NumPy refuses even empty arrays beyond the address space."""
 INTEGER_LIMITS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
 }
-"""Limits of the integer types that shapes are computed in."""
+"""The ranges of the integer types in which shapes are computed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,12 +31,13 @@ class Facts:
     """Facts inferred for one value.
 
     Attributes:
-        element: Number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
-        dims: Sizes, each a number, a symbol or None; None if the rank is unknown.
-        non_tensor_type: Serialised type of a value that is not a tensor.
-        data: Elements, if all of them are the same for all inputs.
-        integers: Elements as objects, None for each unknown one; only of small tensors of integers or bools.
-        is_misdeclared: Whether the model declares a size as a number that its inputs leave open.
+        element: The number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
+        dims: The sizes, each a number, a symbol or None; None if the rank is unknown.
+        non_tensor_type: The serialised TypeProto of a value that is not a tensor; otherwise empty.
+        data: The elements, if all of them are known; then they are the same for all inputs of the model.
+        integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
+            or BOOL with some unknown elements.
+        is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 
     element: int = 0
@@ -47,19 +48,14 @@ class Facts:
     is_misdeclared: bool = False
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing was inferred."""
-        return not self.element and self.dims is None and not self.non_tensor_type
-
-    @property
     def sizes(self) -> tuple[int, ...] | None:
         """The dims, if all of them are numbers."""
         return static_sizes(self.dims)
 
     def list_integers(self) -> Array | None:
-        """Return the elements as objects, None for each unknown one; None unless the shape is known and small.
+        """Return the elements as Python integers, None for each unknown one.
 
-        The result is also None for types other than INT32, INT64 and BOOL.
+        The result is None unless the shape is known and small, and the type is INT32, INT64 or BOOL.
         """
         if self.integers is not None:
             return self.integers
@@ -69,11 +65,11 @@ class Facts:
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:
-            return shape_arithmetic.make_open(sizes)
+            return np.full(sizes, None, object)
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store elements of a tensor of INT32, INT64 or BOOL. Integers that do not fit its type become unknown."""
+        """Store the elements of an INT32, INT64 or BOOL tensor; those that are None or out of its range are unknown."""
         limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
             is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -103,7 +99,7 @@ def read_type(serialized: bytes) -> Facts:
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
-    """Read the elements of a tensor; None if they are strings, not valid, too many or in another file."""
+    """Return the elements of a tensor; None if they are strings, invalid, more than MAX_BYTES, or in another file."""
     # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
@@ -118,7 +114,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 
 def matches_facts(facts: Facts, array: Any) -> bool:
-    """Return whether an array has the inferred type and sizes and is small enough to store."""
+    """Return whether a value is an array of the inferred type and sizes that is small enough to store."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:

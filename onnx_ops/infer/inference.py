@@ -1,7 +1,7 @@
-"""Shapes, types and constants of a model's values.
+"""Inference of the types, shapes and constants of a model's values.
 
-`propagate` does the work in a child of the sandbox, because it calls onnx's inference for single nodes, which aborts on
-some malformed ones.
+`propagate` does the work in a child of the sandbox. It calls onnx's inference for single nodes, which aborts on some
+malformed nodes.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ logger = logging.getLogger(__name__)
 
 
 def infer(model: ModelView) -> dict[Any, Facts]:
-    """Infer types, shapes and constants for all graph inputs and node outputs. Values without facts are omitted.
+    """Return the facts of all graph inputs and node outputs, by value. Values without facts are omitted.
+
+    The result is empty if the model cannot be serialized, or if its graphs are nested too deep.
 
     Args:
-        model: The model. Its facts are not stored in it, and large tensors in other files are not read.
+        model: The model. The facts are not stored in it, and large tensors in other files are not read.
     """
     try:
         serialized, values = model.serialize()
-    except Exception as error:  # too large, or something that a file cannot hold
+    except Exception as error:  # the model is too large, or has something that a file cannot hold
         logger.debug("shape inference is left out: %s", error)
         return {}
     facts_in_order = _propagate(serialized)
     if len(values) != len(facts_in_order):  # empty if graphs are nested too deep
         return {}
-    return {value: facts for value, facts in zip(values, facts_in_order, strict=True) if not facts.is_empty}
+    pairs = zip(values, facts_in_order, strict=True)
+    return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:
-    """Set the types and sizes of values that can be inferred. All other values keep their declared ones.
+    """Set the inferred types and sizes of values. Types and sizes that are not inferred stay as they are declared.
 
-    Large and missing constants of the main graph become graph inputs.
+    Large and unreadable constants of the main graph become graph inputs.
 
     Returns:
-        The facts, constants included.
+        The facts of `infer`.
     """
     model.detach_weights()
     facts_by_value = infer(model)
@@ -53,7 +56,7 @@ def infer_shapes(model: ModelView) -> dict[Any, Facts]:
 
 
 def _propagate(model: bytes) -> list[Facts]:
-    """Run `propagate` in a child of the sandbox, because onnx's inference may crash; this process may be such a child.
+    """Run `propagate` in a child of the sandbox, or in this process if this process is such a child.
 
     If the child fails, this process applies only the rules of this package. The result is empty if graphs are nested
     too deep.

@@ -2,11 +2,11 @@
 
 Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which accept open sizes among known ones. onnx
 infers the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference
-of whole models is not used: its data propagation multiplies tensors without bound, and prefers declared shapes to
+of whole models is not used: its data propagation multiplies tensors of any size, and it prefers declared shapes to
 inferred ones.
 
-This module works on protobuf messages. It does not import onnx-ir, which takes longer to load than most models take to
-infer.
+This module works on protobuf messages. It does not import onnx-ir, because that takes longer than the inference of most
+models.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -45,30 +46,30 @@ from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
-# Limits of all facts of a model together; values beyond them keep their types only.
+# Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 # onnx's inference reads the elements of inputs such as shapes and axes, which are short.
 _MAX_INPUT_ELEMENTS = 64
-MAX_CALLS = 16
-"""Depth of function calls and subgraphs down to which calls are expanded."""
+_MAX_CALLS = 16
+"""The depth of subgraphs and function calls down to which function calls are expanded."""
 _NEGATIVE_AXES_OPSET = 11
-"""Operator set from which on onnx's inference counts axes below 0 from the end."""
+"""The first operator set in which onnx's inference counts axes below 0 from the end."""
 _SHRINKING = frozenset(("NonZero", "Compress"))
-"""Operators whose output has few elements if their input has few. So they are computed although the size is unknown."""
+"""Operators whose output is small if their input is. They are computed although the size of the output is unknown."""
 
 
 @dataclass
 class Scope:
-    """Values that are visible in a graph.
+    """The values that are visible in a graph or in a call of a function.
 
     Attributes:
-        outer: Scope of the graph around it; None for the main graph and for functions.
-        opsets: Version of each operator set.
-        attributes: Attributes of the call of the function around it.
-        depth: The number of subgraphs and function calls around it.
-        declared: Declared types of its values.
-        facts: Facts of its own values.
+        outer: The scope of the graph around a subgraph; None for the main graph and for functions.
+        opsets: The version of each operator set, by domain.
+        attributes: The attributes of the innermost function call, by name.
+        depth: The number of subgraphs and function calls around the nodes.
+        declared: The declared types of the graph's or function's own values, by name.
+        facts: The facts of these values, by name.
     """
 
     outer: Scope | None
@@ -79,7 +80,7 @@ class Scope:
     facts: dict[str, Facts] = field(default_factory=dict)
 
     def find_facts(self, name: str) -> Facts:
-        """Return the facts of a value from the innermost scope that contains it, or `NO_FACTS`."""
+        """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""
         scope: Scope | None = self
         while scope is not None:
             facts = scope.facts.get(name)
@@ -89,26 +90,16 @@ class Scope:
         return NO_FACTS
 
 
-def max_visited_nodes(nodes: int) -> int:
-    """Return how many nodes may be visited before function calls are no longer expanded.
-
-    Nested calls may multiply the nodes without bound; exported models visit each node of a function a few times.
-
-    Args:
-        nodes: The number of nodes of the main graph.
-    """
-    return 20 * nodes + 20000
-
-
 def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
-        model: A ModelProto, serialised. Tensors in other files are not read.
-        uses_onnx: Whether onnx's inference is called, which ends the process on some malformed nodes.
+        model: A serialised ModelProto. Tensors in other files are not read.
+        uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
-        For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
+        The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
+        by the values of its subgraphs in the order of its attributes.
     """
     facts = _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
     if any(each.is_misdeclared for each in facts):
@@ -131,14 +122,12 @@ class _Propagation:
         self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
         self._visited_nodes = 0
-        # Sums over all facts that were stored, for `_enforce_limits`.
+        # Sums over all facts so far, for `_enforce_limits`.
         self._total_bytes = 0
         self._total_dims = 0
-        # Serialised TypeProtos, because many values of a model have the same type.
-        self._serialized_types: dict[tuple[int, Dims | None], bytes] = {}
 
     def run(self) -> list[Facts]:
-        """Return the facts in the order that `propagate` describes."""
+        """Return the facts in the order of `propagate`."""
         # A model of an IR version below 3 imports no operator sets. Its operators are those of version 1.
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
@@ -152,7 +141,7 @@ class _Propagation:
     def _visit_graph(
         self, graph: onnx.GraphProto, scope: Scope, input_facts: Sequence[Facts] = (), *, is_main: bool = False
     ) -> list[Facts]:
-        """Visit the nodes of a graph, report the facts of its values and return the facts of its outputs."""
+        """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs."""
         self._declare(scope, (*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
         has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
@@ -177,7 +166,7 @@ class _Propagation:
                 scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
-        """Store the facts of a node's outputs in `scope`, and report them unless the node is in a function."""
+        """Store the facts of a node's outputs in `scope`. Report them if `is_reported`: the node is in no function."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self._reported)
@@ -203,11 +192,11 @@ class _Propagation:
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> Sequence[Facts]:
-        """Return the facts of a node's outputs: from its subgraphs, its function, a rule of this package, or onnx."""
+        """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx."""
         graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
-        if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
+        if any(attribute.ref_attr_name for attribute in node.attribute):
             node = _resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
         function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
@@ -218,7 +207,7 @@ class _Propagation:
             return ()
         try:
             outputs = apply_own_rule(node, domain, inputs, opset)
-        except InvalidSlice:  # reported when the node is read
+        except InvalidSlice:  # the error is reported when the node is read
             return ()
         if outputs is None:
             outputs = self._infer_by_onnx(node, inputs, domain, opset, scope)
@@ -229,14 +218,7 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the bodies of a control flow node and return the facts of its outputs.
-
-        Args:
-            node: The node.
-            inputs: The facts of its inputs.
-            scope: The scope around it.
-            is_reported: Whether it is in a graph, and not in a function.
-        """
+        """Visit the subgraphs of a node and return the facts of its outputs; only those of If and Loop are inferred."""
         domain = usual_name(node.domain)
         body_inputs: Sequence[Facts] = ()
         if node.op_type == "Loop" and not domain:
@@ -262,9 +244,10 @@ class _Propagation:
     def _visit_body(
         self, graph: onnx.GraphProto, scope: Scope, initial: Sequence[Facts], body_inputs: Sequence[Facts]
     ) -> list[Facts]:
-        """Visit a body and return the facts of its outputs; `initial` and `body_inputs` are those of a Loop.
+        """Visit the body of a node and return the facts of its outputs.
 
-        It is visited again, twice at most, without the declared sizes of carried values that an iteration changes.
+        The body of a Loop, the only node with `body_inputs`, is visited up to three times: as it is, without the
+        declared sizes that an iteration changes, and without any declared sizes.
         """
         first_reported = len(self._reported)
         for visit in range(3):
@@ -278,8 +261,10 @@ class _Propagation:
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Visit the nodes of a function for one call and return the facts of its outputs; none beyond the limits."""
-        if scope.depth > MAX_CALLS or self._visited_nodes > max_visited_nodes(len(self._model.graph.node)):
+        """Visit the nodes of a function for one call, and return the facts of its outputs; none beyond the limits."""
+        # Nested calls may multiply the nodes without bound. Exported models visit each node of a function a few times.
+        max_visited = 20 * len(self._model.graph.node) + 20000
+        if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
@@ -294,9 +279,9 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs from onnx's inference for the operator, or from its function in onnx.
+        """Return the facts of a node's outputs from onnx's inference, or from the function that defines its operator.
 
-        The result is empty if that fails.
+        The result is empty if onnx has neither, or if its inference fails.
         """
         if not self._uses_onnx or len(node.output) > MAX_RANK:
             return []
@@ -314,7 +299,7 @@ class _Propagation:
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
             inferred = infer(node.SerializeToString(), types, tensors, {}, {domain: opset}, self._model.ir_version)
-        except Exception:  # the node breaks its schema, which is reported when it is read
+        except Exception:  # the node breaks its schema
             return []
         outputs = [read_type(inferred[name]) if name in inferred else Facts() for name in node.output]
         if not domain and outputs:
@@ -324,25 +309,25 @@ class _Propagation:
     def _serialize_inputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts]
     ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the known types of a node's inputs, and the few elements that onnx's inference reads, by name."""
+        """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
         types, tensors = {}, {}
         for name, facts in zip(node.input, inputs, strict=True):
             if name and (facts.element or facts.non_tensor_type):
-                types[name] = facts.non_tensor_type or self._serialize_type(facts)
+                types[name] = facts.non_tensor_type or _serialize_type(facts.element, facts.dims)
                 if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
                     tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
         return types, tensors
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines an operator; None if it has none, or one that depends on an unknown type."""
+        """Return the function that defines an operator; None if it has no function, or one that needs unknown types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
-            types = [self._serialize_type(facts) for facts in inputs]
+            types = [_serialize_type(facts.element, facts.dims) for facts in inputs]
             body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
         return body
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Compute the elements of outputs, if they are few and engines agree on them, and store them in the facts."""
+        """Compute the elements of outputs if they are few and engines agree on them. Store them in `outputs`."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
             return
         _compute_integers(node, inputs, outputs, opset)
@@ -352,7 +337,7 @@ class _Propagation:
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
             return
         shapes = [facts.sizes for facts in outputs]
-        # The largest elements, complex128, have 16 bytes.
+        # Elements have at most 16 bytes, namely those of complex128.
         is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
         if not (is_small or node.op_type in _SHRINKING):
             return
@@ -366,7 +351,7 @@ class _Propagation:
                 facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
-        """Drop too large sizes and ranks, and dims or elements once all facts together take too much memory."""
+        """Return facts without sizes and ranks that are too large, and without parts beyond the limits of the model."""
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])
             facts = Facts(facts.element, dims, facts.non_tensor_type)
@@ -381,26 +366,25 @@ class _Propagation:
             return Facts(facts.element, facts.dims, facts.non_tensor_type)
         return facts
 
-    def _serialize_type(self, facts: Facts) -> bytes:
-        key = (facts.element, facts.dims)
-        if key not in self._serialized_types:
-            self._serialized_types[key] = helper.make_tensor_type_proto(facts.element, facts.dims).SerializeToString()
-        return self._serialized_types[key]
+
+@lru_cache(maxsize=4096)
+def _serialize_type(element: int, dims: Dims | None) -> bytes:
+    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
+    serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
+    return serialized
 
 
 def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts, without elements of more than `LARGE_BYTES`, because nothing would read them."""
+    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return the node with references to attributes replaced by the attributes of the call.
+    """Return a node of a function whose references to attributes are replaced by the attributes of the call.
 
-    A reference is dropped if the call has no attribute of the same name and type.
+    A reference is dropped if the call has no attribute of that name and type.
     """
-    if not any(attribute.ref_attr_name for attribute in node.attribute):
-        return node
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)
     del resolved.attribute[:]
@@ -414,7 +398,7 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
 
 
 def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Store the integers of a node's only output that follow from the known integers of its inputs."""
+    """Compute the integers of a node's only output from the known integers of its inputs, and store them in it."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return

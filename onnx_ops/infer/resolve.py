@@ -1,6 +1,6 @@
-"""Shapes and parameters of a model's slicing nodes: shapes bound and inferred, constants folded.
+"""Resolution of a model's slicing nodes: their shapes are bound or inferred, and constants are folded.
 
-The results are written into the view; weights are never read.
+The results are written into the view. Weights are never read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.nodes import LARGE_BYTES, constant, has_known_parameters, is_standard, read_elements
+from onnx_ops.model.nodes import LARGE_BYTES, constant, is_standard, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
+    """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
-    A name may also be the name of a node's output in the main graph, for shapes that cannot be inferred.
+    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred.
 
     Raises:
-        UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension
-            gets two sizes.
+        UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one, a name is unknown,
+            or a symbol gets two sizes.
     """
     shapes = read_input_shapes(input_shapes)
     if not shapes:
@@ -49,13 +49,13 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
-    """Raise a UsageError if a given shape does not fit the declared one; collect the sizes of its symbols."""
+    """Raise a UsageError if a given shape does not fit the declared one. Add the sizes of its symbols to `sizes`."""
     if len(declared) != len(shape):
         raise UsageError(
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
         )
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
-        # The first size that is given for a symbol is expected on all other axes with this symbol.
+        # The first size that is given for a symbol is expected on all other axes with the same symbol.
         expected = sizes.setdefault(dim, size) if isinstance(dim, str) and dim else dim
         # None and an empty dim_param are unknown sizes, which fit any size.
         if expected not in (None, "", size):
@@ -78,7 +78,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or an expression; an expression if the size stays open or would be negative."""
+    """Return the size of a symbol or of an expression; an expression if the size stays open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -105,7 +105,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def _compute_size(expression: str, sizes: Mapping[str, int]) -> int | None:
-    """Compute a sum, difference or product of symbols and integers; None for other expressions."""
+    """Return the value of a sum, difference or product of symbols and integers; None for other expressions."""
 
     def compute(node: ast.expr) -> int:
         if isinstance(node, ast.BinOp):
@@ -119,14 +119,14 @@ def _compute_size(expression: str, sizes: Mapping[str, int]) -> int | None:
 
 
 @dataclass(slots=True)
-class ResolvedShapes:
-    """The resolved slicing nodes of a model, by their `id`.
+class ResolvedNodes:
+    """Slicing nodes of a model, by their `id`.
 
     Attributes:
         specs: The spec and Regions of each node that could be resolved; empty after folding, because the nodes have to
             be read again.
-        constants: The bytes of each output of the nodes that were folded.
-        untaken: The nodes in branches that are never taken.
+        constants: The bytes of each output of each node that was folded.
+        untaken: The `id` of each node, slicing or not, in a branch that is never taken.
     """
 
     specs: dict[int, SpecAndRegions] = field(default_factory=dict)
@@ -134,18 +134,18 @@ class ResolvedShapes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_inputs: bool) -> ResolvedShapes:
-    """Resolve slicing nodes as they are, or else with inferred shapes; if that is not enough, fold constants.
+def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_inputs: bool) -> ResolvedNodes:
+    """Resolve slicing nodes as they are. If that is not enough, infer shapes, and then fold constants.
 
-    Nodes that are folded leave their graph (`node.graph` is None); all others stay the same objects.
+    Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
 
     Args:
         model: The model.
         slicing: Its slicing nodes.
-        has_open_inputs: Whether the model as written leaves sizes of its inputs open. Then declared sizes of values
-            that nodes compute are not trusted: they may be those of the export, before the inputs were changed.
+        has_open_inputs: Whether the inputs of the model have open sizes before shapes are bound. The declared sizes of
+            values that nodes compute are not trusted then: they may come from before somebody opened the inputs.
     """
-    resolved = ResolvedShapes()
+    resolved = ResolvedNodes()
     trusted = list(filter(_is_slice_of_input, slicing)) if has_open_inputs else slicing
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
     if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
@@ -184,10 +184,10 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes by constants if their outputs are known, and none is an output of a graph.
+    """Replace each node whose outputs are all known by constants, unless one of them is an output of a graph.
 
     Returns:
-        The bytes of each output of the slicing nodes that were folded, by the node's `id`.
+        The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.
     """
     slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
@@ -205,7 +205,7 @@ def fold_nodes(
 
 
 def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[int, SpecAndRegions]) -> list[NodeView]:
-    """Resolve the slicing nodes of known shape and parameters into `specs`, and set the shapes of their outputs.
+    """Add the spec and Regions of nodes with known shapes and parameters to `specs`, and set their output shapes.
 
     Returns:
         The nodes whose shape or parameters are not known yet.
@@ -217,9 +217,10 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
         try:
             specs[id(node)] = _, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
-            if not has_known_parameters(node):
+            parameters = [value for value in node.inputs[1:] if value is not None]
+            if known_shape(node) is None or any(constant(value) is None for value in parameters):
                 unresolved.append(node)
-            continue  # the error of a node with known parameters is reported when the caller reads the node
+            continue  # the caller reads the node again, and reports the error
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):
             element = dtype.value if dtype is not None and output.dtype is None else 0
@@ -228,21 +229,15 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
 
 
 def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
-    """Return whether inference would add nothing: no slicing node is unresolved, and none can be folded."""
+    """Return whether inference would add nothing: no slicing node is unresolved, and none can be folded.
+
+    A slicing node can be folded if it reads only values that are computed from small constants and known shapes.
+    """
     if unresolved:
         return False
-    # Slices of graph inputs cannot be folded. This common case needs no search for constants.
+    # Slices of graph inputs cannot be folded. This test avoids the search for constants in the common case.
     if all(map(_is_slice_of_input, slicing)):
         return True
-    return not has_foldable_slice(model, slicing)
-
-
-def _is_slice_of_input(node: NodeView) -> bool:
-    return bool(node.inputs) and node.inputs[0] is not None and node.inputs[0].is_graph_input()
-
-
-def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Return whether a slicing node reads only small constants, and values computed from constants and known shapes."""
     constant_ids: set[int] = set()
     slicing_ids = {id(node) for node in slicing}
     for node in all_nodes(model.graph):
@@ -253,11 +248,15 @@ def has_foldable_slice(model: ModelView, slicing: Sequence[NodeView]) -> bool:
             is_foldable = bool(inputs) and all(
                 id(value) in constant_ids or _is_small_constant(value) for value in inputs
             )
+        if is_foldable and id(node) in slicing_ids:
+            return False
         if is_foldable:
-            if id(node) in slicing_ids:
-                return True
             constant_ids.update(map(id, node.outputs))
-    return False
+    return True
+
+
+def _is_slice_of_input(node: NodeView) -> bool:
+    return bool(node.inputs) and node.inputs[0] is not None and node.inputs[0].is_graph_input()
 
 
 def _is_small_constant(value: ValueView) -> bool:

@@ -1,6 +1,6 @@
-"""Rules for operators for which onnx infers too little: slicing, and the arithmetic of shapes.
+"""Rules for operators for which onnx infers too little: slicing, and operators that handle shapes.
 
-The docstring of each rule says what onnx lacks, checked with onnx 1.18 to 1.23.
+The docstring of each rule says what onnx lacks, as seen with onnx 1.18 to 1.23.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ It returns the facts of the outputs, or None to leave the node to onnx.
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Apply the rule for an operator; return the facts of its outputs, or None to leave the node to onnx.
+    """Return the facts of a node's outputs by the rule for its operator; None to leave the node to onnx.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.
@@ -45,26 +45,27 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], o
 
 
 def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Infer a Slice: onnx leaves all sizes open if one bound is open, moves no elements, and crashes at huge steps."""
+    """Infer a Slice. onnx leaves all sizes open if one bound is open, moves no elements, and crashes at huge steps."""
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
     if opset >= SLICE_INPUTS_OPSET:
         parameters = [_read_list(inputs, index) for index in range(1, 5)]
         is_given = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
-        entry_count = _list_length(inputs[1]) if is_given[0] else None  # open `starts` may have a known length
+        starts_dims = inputs[1].dims if is_given[0] else None  # open `starts` may have a known length
+        entry_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
     else:
         parameters = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
         is_given = [values is not None for values in parameters]
         entry_count = None if parameters[0] is None else len(parameters[0])
     starts, ends, axes, steps = parameters
-    if axes is None and not is_given[2] and entry_count is not None:
+    if axes is None and not is_given[2] and isinstance(entry_count, int) and entry_count <= MAX_RANK:
         axes = tuple(range(entry_count))
     if axes is None:
         return [Facts(data.element, (None,) * len(data.dims))]
     is_open = any(given and values is None for given, values in zip(is_given, parameters, strict=True))
     if is_open or starts is None or ends is None:
-        # The sizes of the named axes are open, and all other axes stay whole.
+        # The sizes on these axes are open, and all other axes stay whole.
         rank = len(data.dims)
         named_axes = {axis % rank for axis in axes if -rank <= axis < rank}
         return [Facts(data.element, tuple([None if axis in named_axes else dim for axis, dim in enumerate(data.dims)]))]
@@ -72,7 +73,7 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
-    """Return the facts of the output of a Slice with known parameters."""
+    """Return the facts of the output of a Slice with known parameters. `data_dims` are the dims of `data`, not None."""
     dims = list(data_dims)
     for axis, entry in spec.by_axis(len(dims)).items():
         dim = dims[axis]
@@ -86,7 +87,7 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
 
 
 def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
-    """Infer an `ov_ext::StridedSlice`, which onnx does not know."""
+    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference."""
     begin, end, strides = (_read_list(inputs, index) for index in range(1, 4))
     has_strides = len(node.input) > 3 and bool(node.input[3])
     sizes = inputs[0].sizes if inputs else None
@@ -100,7 +101,7 @@ def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[
 
 
 def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Infer a Split. onnx infers no rank if the part sizes are unknown, and never propagates elements."""
+    """Infer a Split. onnx infers no rank if the part sizes are unknown, and moves no elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
@@ -127,7 +128,7 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the elements that each region selects to the facts of an output, if the data are known and small."""
+    """Copy the elements that each region selects into the facts of its output, if the data are known and small."""
     for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
@@ -137,7 +138,7 @@ def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequ
 
 
 def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
-    """Infer a Shape with its elements; onnx infers only the type and shape."""
+    """Infer a Shape with its elements. onnx infers only its type and shape."""
     dims = inputs[0].dims if inputs else None
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
@@ -145,14 +146,12 @@ def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[
     selected = dims[bounds.get("start") : bounds.get("end")]
     facts = Facts(onnx.TensorProto.INT64, (len(selected),))
     if len(selected) <= shape_arithmetic.MAX_ELEMENTS:
-        elements = shape_arithmetic.make_open((len(selected),))
-        elements[:] = [dim if isinstance(dim, int) else None for dim in selected]
-        facts.set_integers(elements)
+        facts.set_integers(np.array([dim if isinstance(dim, int) else None for dim in selected], object))
     return [facts]
 
 
 def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
-    """Infer a Size with its value; onnx infers only the type and shape."""
+    """Infer a Size with its value. onnx infers only its type and shape."""
     sizes = inputs[0].sizes if inputs else None
     facts = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
@@ -161,7 +160,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant with its elements; onnx infers only the type and shape."""
+    """Read a Constant with its elements. onnx infers only its type and shape."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
@@ -174,7 +173,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape of data with open sizes, or to a shape with open entries: onnx would leave more sizes open."""
+    """Infer a Reshape of data with open sizes, or to a shape with open entries. onnx leaves more sizes open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None and len(inputs) > 1 and inputs[0].sizes is None:
         data = inputs[1].data
@@ -186,7 +185,7 @@ def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> lis
 
 
 def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
-    """Infer an Expand to a shape with open entries: onnx does not use the known ones."""
+    """Infer an Expand to a shape with open entries. onnx does not use the known entries of such a shape."""
     target = _read_partly_open_list(inputs, 1)
     if target is None or inputs[0].dims is None:
         return None
@@ -194,7 +193,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
 
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a ConstantOfShape with open entries: onnx would leave all sizes open."""
+    """Infer a ConstantOfShape of a shape with open entries, for which onnx leaves all sizes open."""
     shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None
@@ -215,12 +214,6 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def _list_length(facts: Facts) -> int | None:
-    """Return the number of elements of a list (a value of rank 1), or None if it is unknown or above MAX_RANK."""
-    size = facts.dims[0] if facts.dims is not None and len(facts.dims) == 1 else None
-    return size if isinstance(size, int) and size <= MAX_RANK else None
-
-
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
     """Return the integers of an input; None if it is not a constant list of INT32 or INT64."""
     facts = inputs[index] if index < len(inputs) else NO_FACTS
@@ -230,7 +223,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the integers of a list that is not constant (onnx handles constant ones), None for each unknown one."""
+    """Return the entries of an input that is a list with unknown entries, which are None; None for any other input."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

@@ -1,7 +1,8 @@
 """Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
-onnx does not infer elements for single nodes. Arrays hold Python integers, and None for each open element. The results
-are those of the ONNX operators. An element is open after a division by 0, and if onnxruntime computes it differently.
+onnx does not infer elements for single nodes. Arrays contain Python integers, and None for each open element. The
+results are those of the ONNX operators. The result of a division by 0 is open, as is each element that onnxruntime
+computes in another way.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from onnx_ops.model.views import Array, Dims
 Attributes = dict[str, Any]
 
 MAX_ELEMENTS = 1024
-"""Limit for the elements of a tensor that are tracked one by one."""
+"""The most elements that a tensor may have to be computed here."""
 _INT32_MAX = 2**31 - 1
 _BOOL = 9  # TensorProto.BOOL, without importing onnx
-_BROADCAST_OPSET = 7
+BROADCAST_OPSET = 7
+"""The first operator set whose arithmetic broadcasts as NumPy does."""
 _NEGATIVE_INDICES_OPSET = 11
 
 
@@ -31,7 +33,7 @@ def compute_elements(
 
     Args:
         op_type: The standard operator.
-        inputs: The elements of its inputs; None for an input that is open or left out.
+        inputs: The elements of its inputs, None for an input that is left out or has no known elements.
         attributes: Its attributes.
         sizes: The shape of its output.
         opset: The version of its operator set.
@@ -39,32 +41,29 @@ def compute_elements(
     Returns:
         An array of the output's shape; None if no element can be computed.
     """
-    if prod(sizes) > MAX_ELEMENTS or not inputs:
+    if prod(sizes) > MAX_ELEMENTS or not inputs or inputs[0] is None:
         return None
     try:
         if op_type in _MOVES:
             elements = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
-        elif op_type in _ELEMENTWISE and opset >= _BROADCAST_OPSET:
-            elements = _compute_each(_ELEMENTWISE[op_type], inputs, attributes)
+        elif op_type in _ELEMENTWISE and opset >= BROADCAST_OPSET:
+            if attributes.get("fmod") or any(array is None for array in inputs):
+                return None
+            elements = np.asarray(np.frompyfunc(_ELEMENTWISE[op_type], len(inputs), 1)(*inputs), object)
         else:
             return None
-    except (ValueError, IndexError, TypeError):  # shapes that do not fit: the node is wrong
+    except (ValueError, IndexError, TypeError):  # the shapes do not fit, because the node is invalid
         return None
     return elements if elements is not None and elements.shape == tuple(sizes) else None
 
 
-def make_open(sizes: Sequence[int]) -> Array:
-    """Return an array of open elements."""
-    return np.full(tuple(sizes), None, object)
-
-
 def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool) -> Dims:
-    """Return the sizes of a Reshape.
+    """Return the sizes of the output of a Reshape.
 
     Args:
         dims: The sizes of its data; None if the rank is unknown.
-        target: Its second input, None for each open entry.
-        allowzero: Whether an entry of 0 is a size. Otherwise it copies the size of the data.
+        target: The entries of its second input, None for each open one.
+        allowzero: Whether an entry of 0 is a size. Otherwise it copies the size of the data on the same axis.
 
     >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
     ('N', 3, 2)
@@ -81,11 +80,11 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     if dims is None or len(open_axes) != 1:
         return tuple(sizes)
     (open_axis,) = open_axes
-    # If a copied size is 0, the data have no elements, and an open entry may have any value. This does not hold for -1,
-    # because onnxruntime refuses it there.
+    # If a copied size is 0, the data are empty, and an open entry may have any value. This does not hold for an entry
+    # of -1, which onnxruntime refuses next to a 0.
     if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
         return tuple(sizes)
-    # Copied sizes cancel out, so that they may be symbols.
+    # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
     other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes and axis != open_axis]
     data_count, other_count = (
@@ -100,7 +99,11 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
 
 
 def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
-    """Return the sizes of an Expand.
+    """Return the sizes of the output of an Expand.
+
+    Args:
+        dims: The sizes of its data.
+        target: The entries of its second input, None for each open one.
 
     >>> expand((3, 1), [2, None, 4])
     (2, 3, 4)
@@ -112,7 +115,7 @@ def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
-    """Return the broadcast of a size of the data and one of the target; a symbol of the data or None if it is open."""
+    """Return the broadcast of a size of the data and a target size. An open result is a symbol of the data or None."""
     if size == 1:
         return dim
     if isinstance(dim, int) and dim != 1:
@@ -120,27 +123,17 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
     return size if size is not None and size >= 0 else None
 
 
-def _compute_each(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
-    """Apply a function to the elements of broadcast inputs; None if an input is open, or for a Mod with fmod."""
-    arrays = [array for array in inputs if array is not None]
-    if len(arrays) < len(inputs) or attributes.get("fmod"):
-        return None
-    return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
-
-
 def _none_if_any_open(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the result None if an argument is None."""
+    """Return `function`, changed to return None if an argument is None."""
     return lambda *values: None if any(value is None for value in values) else function(*values)
 
 
 def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the result None if an argument is None or has more than 32 bits.
+    """Return `function`, changed to return None if an argument is None or an integer beyond 32 bits.
 
-    onnxruntime compares longer integers wrongly in Min and Max.
+    onnxruntime compares such integers wrongly in Min and Max.
     """
-    return lambda *values: (
-        None if any(value is None or abs(value) > _INT32_MAX for value in values) else function(*values)
-    )
+    return _none_if_any_open(lambda *values: function(*values) if max(map(abs, values)) <= _INT32_MAX else None)
 
 
 def divide(a: int, b: int) -> int | None:
@@ -190,17 +183,16 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "Where": _where,
 }
 
-Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
-"""A function of the inputs, the attributes, the shape of the output and the version of the operator set."""
+_Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
+"""A function of the inputs, the attributes, the shape of the output and the version of the operator set.
 
-
-def _reshape_elements(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
-    return None if inputs[0] is None else np.asarray(inputs[0].reshape(sizes))
+The first input is known. The result is None if the output is not known.
+"""
 
 
 def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], opset: int) -> Array | None:
     data, indices = inputs
-    if data is None or indices is None or not data.ndim or None in indices.reshape(-1).tolist():
+    if indices is None or not data.ndim or None in indices.reshape(-1).tolist():
         return None
     # Before operator set 11, the specification defines no negative indices.
     if opset < _NEGATIVE_INDICES_OPSET and any(index < 0 for index in indices.flat):
@@ -208,11 +200,10 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
     return np.asarray(np.take(data, indices.astype(np.int64), axis=attributes.get("axis", 0)))
 
 
-def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
-    data: Array | None = inputs[0]
-    if data is None or attributes.get("to") != _BOOL:
-        return data  # `Facts.set_integers` marks elements that do not fit the type as unknown
-    return np.asarray(np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)(data), object)
+def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array:
+    if attributes.get("to") != _BOOL:
+        return np.asarray(inputs[0])  # `Facts.set_integers` marks elements that do not fit the type as unknown
+    return np.asarray(np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)(inputs[0]), object)
 
 
 def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
@@ -221,23 +212,14 @@ def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], _
     return np.asarray(np.concatenate(inputs, axis=attributes.get("axis", 1)))  # Concat-1 may omit the axis
 
 
-def _transpose(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
-    return None if inputs[0] is None else np.asarray(np.transpose(inputs[0], attributes.get("perm")))
-
-
-def _expand(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
-    return None if inputs[0] is None else np.broadcast_to(inputs[0], sizes)
-
-
-_MOVES: dict[str, Move] = {
+_MOVES: dict[str, _Move] = {
     "Gather": _gather,
     "Concat": _concat,
-    "Transpose": _transpose,
-    "Expand": _expand,
     "Cast": _cast,
-    "Identity": _reshape_elements,
-    "Reshape": _reshape_elements,
-    "Squeeze": _reshape_elements,
-    "Unsqueeze": _reshape_elements,
-    "Flatten": _reshape_elements,
+    "Transpose": lambda inputs, attributes, *_: np.transpose(inputs[0], attributes.get("perm")),
+    "Expand": lambda inputs, _, sizes, __: np.broadcast_to(inputs[0], sizes),
+    **dict.fromkeys(
+        ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"),
+        lambda inputs, _, sizes, __: np.reshape(inputs[0], sizes),
+    ),
 }

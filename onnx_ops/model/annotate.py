@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import onnx
 
 from onnx_ops.model.nodes import is_slicing
-from onnx_ops.model.proto_walk import all_nodes
-from onnx_ops.model.read import describe_cause
+from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
+from onnx_ops.model.read import describe_cause, serialize
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
 from sliceport.errors import ModelError
@@ -40,35 +40,24 @@ class OnnxSource:
         """The name of the annotated model."""
         return "model.onnx"
 
-    @property
-    def proto(self) -> onnx.ModelProto:
-        """The model as a ModelProto.
-
-        Raises:
-            ModelError: onnx-ir cannot write the model, or its weights cannot be read.
-        """
-        if isinstance(self.model, onnx.ModelProto):
-            return self.model
-        import onnx_ir as ir
-
-        try:
-            return ir.serde.serialize_model(self.model)
-        except Exception as error:  # onnx-ir has its own classes of errors, and reads tensors only now
-            raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
-
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-        """Write `model.onnx`; see `Source`. A node of a function gets one verdict for all calls, or "differs by call".
+        """Write `model.onnx`, whose slicing nodes carry their verdicts; see `Source`.
+
+        A node of a function represents all calls of the function. If its verdicts differ, it gets "differs by call".
 
         Raises:
-            ModelError: The model has no form that a file can hold, or is too large for one.
+            ModelError: onnx-ir cannot serialize the model, its weights cannot be read, or it is too large for a file.
         """
         by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:
-            by_key[lowered.node.origin or _graph_key(lowered.node.outputs)].append(lowered)
+            by_key[lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)].append(lowered)
         annotated = onnx.ModelProto()
-        annotated.CopyFrom(self.proto)
+        try:
+            annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model))
+        except Exception as error:  # onnx-ir has several classes of errors, and reads tensors only now
+            raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
         for key, node in _slicing_nodes(annotated):
-            if key in by_key:
+            if key in by_key:  # functions that are never called have no lowered nodes
                 _annotate(node, by_key[key], files)
         try:
             (folder / self.file_name).write_bytes(annotated.SerializeToString())
@@ -77,10 +66,10 @@ class OnnxSource:
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-    """Replace the annotations of a node; `lowered` has one entry, or one for each call of the node's function."""
+    """Replace the annotations of a node. `lowered` has one entry, or one for each call of the node's function."""
     verdicts = {n.verdict for n in lowered}
     annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
-    reason = next((n.reason for n in lowered if n.reason is not None), None)
+    reason = next((n.reason for n in lowered if n.reason is not None), None)  # of the first call that is refused
     if reason is not None:
         annotations |= {"reason": reason.code, "message": reason.message}
     calls = {call.id: call for n in lowered for call in n.calls}.values()
@@ -95,13 +84,14 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield each slicing node with a key: its outputs in the main graph, `NodeInModel.origin` in functions."""
-    for node in filter(is_slicing, all_nodes(proto.graph)):
-        yield _graph_key(node.output), node
+    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions."""
+    for scope, node in scoped_nodes(proto.graph):
+        if is_slicing(node):
+            yield _graph_key(scope, node.output), node
     for function in proto.functions:
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):
             yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 
-def _graph_key(outputs: Sequence[str]) -> str:
-    return "\0".join(outputs)
+def _graph_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
+    return "\0".join((*scope, *outputs))  # the scope, too, because several branches may use the same names

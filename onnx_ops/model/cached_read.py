@@ -13,8 +13,8 @@ _cache: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("cach
 
 @contextmanager
 def caching_reads() -> Iterator[None]:
-    """Cache the results of `cached_read` inside the context. There, constants may be replaced, but not changed."""
-    if _cache.get() is not None:
+    """Cache the results of `cached_read` inside the context, where constants may be replaced, but not changed."""
+    if _cache.get() is not None:  # a context inside another one shares its cache
         yield
         return
     token = _cache.set({})
@@ -29,8 +29,8 @@ def cached_read(source: object, name: Hashable, read: Callable[[], T]) -> T:
 
     Args:
         source: The tensor or the attribute; its identity is the key.
-        name: A name for the property.
-        read: Function that reads the property.
+        name: The name of the property.
+        read: A function that reads the property.
     """
     cache = _cache.get()
     if cache is None:

@@ -1,14 +1,13 @@
 """The check that an ONNX model is well-formed, on which all later stages rely.
 
-Constant is the only operator that is checked against its specification, because many later stages read constants. Only
-the types of its attributes are checked.
+Nodes are not checked against the specifications of their operators, except for the types of a Constant's attributes,
+which many later stages read.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -28,9 +27,9 @@ from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
 from sliceport.errors import ModelError
 
 REPLACEABLE_VERSION = 4
-"""The first IR version in which an initializer of a graph input is only a default, which a caller may replace."""
+"""The first IR version in which the initializer of a graph input is only a default: a caller may replace it."""
 _MAX_VERSION = 2**31 - 1
-"""The largest version of an operator set."""
+"""The largest version of an operator set that onnx accepts as an argument."""
 _ATTRIBUTE = onnx.AttributeProto
 _ATTRIBUTE_TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
 _VALUE_FIELDS = {
@@ -41,7 +40,7 @@ _VALUE_FIELDS = {
 }
 """The field that must be set, for each type of attribute whose value is one message.
 
-Unset numbers and texts are valid: they read as 0 and as an empty text.
+The fields of numbers and texts may be unset: they read as 0 and as an empty text.
 """
 _CONSTANTS = {
     "value": _ATTRIBUTE.TENSOR,
@@ -53,22 +52,22 @@ _CONSTANTS = {
     "value_string": _ATTRIBUTE.STRING,
     "value_strings": _ATTRIBUTE.STRINGS,
 }
-"""The attributes of Constant, with their types."""
+"""The type of each attribute of Constant."""
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
     """Check that a model is well-formed, and return its findings.
 
-    Among the rules: text is UTF-8, each name is defined once, types exist, small data fit their shapes, data files are
-    in the folder of the model, and no function calls itself.
+    Among the rules: text is UTF-8, each name is defined once, element types exist, the data of small tensors fit their
+    shapes, data files are in the folder of the model, and no function calls itself.
 
     Raises:
         ModelError: The model breaks a rule.
     """
-    # Protobuf parses nearly any bytes, so that these two fields tell a model from another file.
+    # Protobuf parses nearly any bytes. These two fields distinguish a model from another file.
     if proto.ir_version < 1 or not proto.HasField("graph"):
         raise ModelError("it holds no graph, so it is not an ONNX model.")
-    if not proto.opset_import and proto.ir_version >= 3:
+    if not proto.opset_import and proto.ir_version >= 3:  # earlier versions have no operator set imports
         raise ModelError("it imports no operator set.")
     check_text("the model", (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string))
     _check_imports("the model", proto.opset_import)
@@ -103,12 +102,12 @@ def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
 def _check_operators(proto: onnx.ModelProto) -> None:
     """Check that no node calls a function that has the name of a standard operator.
 
-    onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator.
+    onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator, not as the function.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [f for f in proto.functions if f.domain in STANDARD_DOMAINS and not f.overload]
-    # A node calls the function with its own overload. Nodes of operators have none, so only functions without an
-    # overload can be called in place of an operator.
+    # A node calls the function that has the node's overload. Nodes of operators have no overload, so only a function
+    # without one can be confused with an operator.
     shadowed = {f.name for f in functions if any(onnx.defs.has(f.name, version, "") for version in versions)}
     for node in model_nodes(proto) if shadowed else ():
         if node.op_type in shadowed and node.domain in STANDARD_DOMAINS and not node.overload:
@@ -116,32 +115,28 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 _Scopes = tuple[set[str], ...]
-"""Two sets for each surrounding graph, innermost first: the names defined so far, and all outputs of its nodes.
+"""Two sets for each surrounding graph, innermost first: the names defined so far, and the outputs of all its nodes.
 
 The sets are not joined, because that would take quadratic time for deeply nested graphs.
 """
-_FunctionKey = tuple[str, str, str]
-
-
-def _function_key(domain: str, name: str, overload: str) -> _FunctionKey:
-    return usual_name(domain), name, overload
 
 
 def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
     """Check that no function is defined twice or calls itself, directly or through others."""
-    calls: dict[_FunctionKey, set[_FunctionKey]] = {}
+    calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
     for function in functions:
-        key = _function_key(function.domain, function.name, function.overload)
+        key = (usual_name(function.domain), function.name, function.overload)
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
-        calls[key] = {_function_key(node.domain, node.op_type, node.overload) for node in all_nodes(function)}
+        calls[key] = {(usual_name(node.domain), node.op_type, node.overload) for node in all_nodes(function)}
     try:
         TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
-    except CycleError as error:  # its second argument lists the keys of one cycle
+    except CycleError as error:  # the second argument of the error lists the keys of one cycle
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
+    """Check a graph and its subgraphs. `outer` has the scopes of the graphs around it."""
     owner = f"graph {graph.name!r}" if graph.name else "the graph"
     check_text(owner, (graph.name, graph.doc_string))
     check_metadata(owner, graph.metadata_props)
@@ -160,38 +155,22 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         if len(set(names)) < len(names):
             repeated = next(name for name, count in Counter(names).items() if count > 1)
             raise ModelError(f"{owner} defines {kind} {repeated!r} twice.")
-    _check_input_sizes(graph, findings)
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_value < 0:  # in other values, it stands for an open size: some exporters write it
+                raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, owner, findings)
     _check_outputs([value.name for value in graph.output], (defined, *outer), owner)
 
 
-def _check_input_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
-    """Check that no graph input has a negative size, and record whether another value has one.
-
-    Some exporters write a negative size for an open one.
-    """
-    for value in graph.input:
-        for axis, size in _negative_sizes(value):
-            raise ModelError(f"input {value.name!r} has dimension {size} on axis {axis}, below 0.")
-    findings.has_negative_sizes |= any(any(_negative_sizes(value)) for value in (*graph.value_info, *graph.output))
-
-
-def _negative_sizes(value: onnx.ValueInfoProto) -> Iterator[tuple[int, int]]:
-    dims = value.type.tensor_type.shape.dim
-    return ((axis, dim.dim_value) for axis, dim in enumerate(dims) if dim.dim_value < 0)
-
-
-def _check_outputs(names: Iterable[str], scopes: _Scopes, owner: str) -> None:
+def _check_outputs(names: Iterable[str], visible: Sequence[set[str]], owner: str) -> None:
+    """Check that each output of a graph or function has a name, and that one of the sets in `visible` contains it."""
     for name in names:
         if not name:
             raise ModelError(f"{owner} has an output without a name.")
-        if not _is_defined(name, scopes):
+        if not any(name in defined for defined in visible):
             raise ModelError(f"{owner} has output {name!r}, which nothing in it defines.")
-
-
-def _is_defined(name: str, scopes: _Scopes) -> bool:
-    return any(name in scope for scope in scopes)
 
 
 def _check_nodes(
@@ -199,7 +178,7 @@ def _check_nodes(
 ) -> None:
     """Check the nodes of a graph or function, and add their outputs to `defined`.
 
-    At the call, `defined` has the names of the inputs and initializers.
+    When this function is called, `defined` contains the names of the inputs and initializers.
     """
     all_outputs: set[str] = set()
     label = f"a node of {owner}"
@@ -216,9 +195,9 @@ def _check_nodes(
         node_values.append((node, inputs, outputs))
     defined.add("")  # the name of each left-out input
     for node, inputs, outputs in node_values:
-        for name in () if defined.issuperset(inputs) else inputs:
-            if name not in defined and not _is_defined(name, outer[::2]):
-                if name not in all_outputs and not _is_defined(name, outer[1::2]):
+        for name in () if defined.issuperset(inputs) else inputs:  # one fast test for the common case
+            if not any(name in earlier for earlier in (defined, *outer[::2])):
+                if not any(name in outputs_of_graph for outputs_of_graph in (all_outputs, *outer[1::2])):
                     raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
                 findings.is_sorted = False  # a later node defines the value
         if node.attribute or node.metadata_props:
@@ -242,6 +221,7 @@ def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) 
 
 
 def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes, findings: Findings) -> None:
+    """Check an attribute, and the graphs, tensors and types in it. `outer` has the scopes of the graphs around it."""
     check_text(owner, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _ATTRIBUTE_TYPES:
         raise ModelError(
@@ -268,7 +248,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return a tuple of the message in a field. It is empty if the field is unset, which reads as a message, too."""
+    """Return the message in a field as a tuple, empty if the field is unset. An unset field reads as a message, too."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 
@@ -290,27 +270,12 @@ def _check_type(type_proto: onnx.TypeProto, owner: str, findings: Findings) -> N
         check_rank(len(tensor_type.shape.dim), owner)
         for dim in tensor_type.shape.dim:
             check_text(owner, (dim.dim_param, dim.denotation))
+            findings.has_negative_sizes |= dim.dim_value < 0
     elif kind in ("sequence_type", "optional_type"):
         _check_type(getattr(type_proto, kind).elem_type, owner, findings)
     elif kind == "map_type":
         check_element(type_proto.map_type.key_type, owner)
         _check_type(type_proto.map_type.value_type, owner, findings)
-
-
-def check_data_files(findings: Findings, folder: str | os.PathLike[str]) -> None:
-    """Check that no external data file is a pipe, a device or a folder; reading a pipe may never end.
-
-    Args:
-        findings: The findings of `check_proto`.
-        folder: The folder of the model.
-
-    Raises:
-        ModelError: A file exists and is not a regular file.
-    """
-    for name in sorted(findings.data_files):
-        file = os.path.join(folder, name)
-        if os.path.exists(file) and not os.path.isfile(file):
-            raise ModelError(f"its data file {name!r} is not a regular file.")
 
 
 def _check_imports(owner: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:

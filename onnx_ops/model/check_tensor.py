@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import PureWindowsPath
 from typing import Any
 
 import onnx
@@ -15,8 +15,8 @@ from onnx_ops.model.nodes import MAX_AXES
 from sliceport.errors import ModelError
 
 _MAX_BYTES = 2**63
-"""No file is as large, because its size is a signed 64-bit number."""
-_MAX_DIGITS = 19  # _MAX_BYTES has as many; Python refuses to parse a number of thousands of digits
+"""A size that no file reaches, because file sizes are signed 64-bit numbers."""
+_MAX_DIGITS = 19  # the digits of _MAX_BYTES; Python refuses to parse a number of thousands of digits
 _MAX_CHECKED_BYTES = 2**20
 """Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
 _DATA_FIELDS: dict[int, tuple[str, int]] = {
@@ -37,13 +37,13 @@ All other types of at least 8 bits use one entry of `int32_data` per element.
 
 @dataclass
 class Findings:
-    """Properties of a well-formed model, which the checks here and in `check` set.
+    """Properties of a well-formed model. The checks in this module and in `check` set them.
 
     Attributes:
-        is_sorted: Whether every node comes after the nodes that it and its bodies read from.
+        is_sorted: Whether every node comes after all nodes whose outputs it or its subgraphs read.
         data_files: The external data files, as the model names them.
         has_functions: Whether the model has functions that must be inlined before its nodes are read.
-        has_negative_sizes: Whether a graph declares a value with a size below 0.
+        has_negative_sizes: Whether a type is declared with a size below 0.
         sparse_initializer: The name of a sparse initializer of any graph, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
@@ -60,11 +60,6 @@ class Findings:
         """Whether onnx-ir must read the model, because it has functions, is not sorted or is not plain."""
         return self.has_functions or not (self.is_sorted and self.is_plain)
 
-    @property
-    def has_external_data(self) -> bool:
-        """Whether some tensor is stored in another file."""
-        return bool(self.data_files)
-
 
 def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
     """Check a tensor. `owner` names the graph, function or node that holds it, for messages."""
@@ -72,45 +67,32 @@ def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> No
     if tensor.metadata_props:
         findings.is_plain = False
         check_metadata(owner, tensor.metadata_props)
-    try:
-        _check_contents(tensor, tensor.data_type, tensor.dims[:], findings)
-    except ModelError as error:
-        label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {owner}"
-        raise ModelError(f"{label} {error}") from None
-
-
-def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], findings: Findings) -> None:
-    """Check the type, shape and data of a tensor.
-
-    Raises:
-        ModelError: A rule is broken. The caller puts the tensor's name in front of the message.
-    """
+    label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {owner}"
+    element, dims = tensor.data_type, tensor.dims[:]
     if dims and min(dims) < 0:
-        raise ModelError(f"has a negative dimension in {dims}.")
-    if element not in BITS:
-        raise ModelError(f"has element type {element}, which ONNX does not define.")
+        raise ModelError(f"{label} has a negative dimension in {dims}.")
+    check_element(element, label)
     if element == onnx.TensorProto.UNDEFINED:
-        raise ModelError("has no element type.")
-    if len(dims) > MAX_AXES:
-        raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
-    count = prod(dims)
-    byte_count = count * BITS[element] // 8
+        raise ModelError(f"{label} has no element type.")
+    check_rank(len(dims), label)
+    byte_count = prod(dims) * BITS[element] // 8
     if byte_count >= _MAX_BYTES:
-        raise ModelError(f"has shape {dims}, which is larger than any file.")
+        raise ModelError(f"{label} has shape {dims}, which is larger than any file.")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        findings.data_files.add(_check_location(tensor))
+        findings.data_files.add(_check_location(tensor, label))
     elif byte_count <= _MAX_CHECKED_BYTES:
-        _check_data(tensor, element, count, dims)
+        _check_data(tensor, label, element, dims)
 
 
-def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
-    """Check that the data, if there are any, have the length that the shape requires.
+def _check_data(tensor: onnx.TensorProto, label: str, element: int, dims: list[int]) -> None:
+    """Check that the data, if there are any, have the length that the element type and the shape require.
 
-    Missing data are found only when the tensor is read.
+    A tensor without data passes: the error is reported when the tensor is read.
     """
+    count = prod(dims)
     if tensor.HasField("raw_data"):
         if element == onnx.TensorProto.STRING:
-            raise ModelError("holds strings as raw data, which ONNX forbids.")
+            raise ModelError(f"{label} holds strings as raw data, which ONNX forbids.")
         # Elements of less than a byte are packed, and the last byte may be filled in part: round up.
         length, expected, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
     elif BITS[element] < 8:
@@ -120,27 +102,34 @@ def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[i
         length, expected, unit = len(getattr(tensor, field_name)), count * width, "entries"
     if length and length != expected:
         raise ModelError(
-            f"holds {length} {unit}, but its shape {dims} of {ElementType(element).name} takes {expected}."
+            f"{label} holds {length} {unit}, but its shape {dims} of {ElementType(element).name} takes {expected}."
         )
 
 
-def _check_location(tensor: onnx.TensorProto) -> str:
-    """Check the file name, offset and length of a tensor with external data, and return the name."""
+def _check_location(tensor: onnx.TensorProto, label: str) -> str:
+    """Check the file name, offset and length of a tensor with external data, and return the file name."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     # protobuf returns a string that is not UTF-8 as bytes.
     if bytes in map(type, (*entries, *entries.values())):
-        raise ModelError("is stored in a file whose name is not UTF-8.")
+        raise ModelError(f"{label} is stored in a file whose name is not UTF-8.")
     location: str = entries.get("location", "")
     if not location:
-        raise ModelError("is stored in an external file that it does not name.")
-    windows, posix = PureWindowsPath(location), PurePosixPath(location)
-    if windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts or "\0" in location:
-        raise ModelError(f"is stored at {location!r}, which leaves the model's folder.")
+        raise ModelError(f"{label} is stored in an external file that it does not name.")
+    if leaves_folder(location):
+        raise ModelError(f"{label} is stored at {location!r}, which leaves the model's folder.")
     for key in ("offset", "length"):
         number = entries.get(key, "0")
         if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
-            raise ModelError(f"has {number!r} as the {key} of its external data, which must be a size in bytes.")
+            raise ModelError(
+                f"{label} has {number!r} as the {key} of its external data, which must be a size in bytes."
+            )
     return location
+
+
+def leaves_folder(location: str) -> bool:
+    """Return whether the path of a data file may lead out of the model's folder on some system, or contains NUL."""
+    path = PureWindowsPath(location)  # an absolute path of another system has a `root` here, too
+    return bool(path.drive or path.root) or ".." in path.parts or "\0" in location
 
 
 def check_sparse(sparse: onnx.SparseTensorProto, owner: str, findings: Findings) -> None:
@@ -151,13 +140,13 @@ def check_sparse(sparse: onnx.SparseTensorProto, owner: str, findings: Findings)
 
 
 def check_rank(rank: int, owner: str) -> None:
-    """Check that NumPy can hold an array with this number of axes."""
+    """Check that a NumPy array can have this number of axes. `owner` names the tensor or value, for the message."""
     if rank > MAX_AXES:
         raise ModelError(f"{owner} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
 
 def check_element(number: int, owner: str) -> None:
-    """Check that ONNX defines the element type with this number."""
+    """Check that ONNX defines the element type with this number; `owner` as in `check_rank`."""
     if number not in BITS:
         raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
 
@@ -169,7 +158,7 @@ def check_metadata(owner: str, entries: Any) -> None:
 
 
 def check_text(owner: str, texts: Iterable[str]) -> None:
-    """Check that all texts are UTF-8: protobuf returns any other text as bytes."""
+    """Check that all texts are UTF-8. Protobuf returns any other text as bytes."""
     if bytes in map(type, texts):
         text = next(text for text in texts if isinstance(text, bytes))
         raise ModelError(f"{owner} has text that is not UTF-8: {text!r}.")

@@ -1,4 +1,7 @@
-"""The conditions under which an ONNX node triggers a defect of the table. `harden` and `check` share them."""
+"""The conditions under which an ONNX node triggers a defect of the table; `harden` and `check` share them.
+
+"The provider" is the DirectML provider of onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +26,8 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.specs import slice_spec, split_spec, split_spec_with_open_sizes, strided_slice_spec
 from onnx_ops.model.views import Array, NodeView, Sizes, ValueView
+from sliceport.defects import onnxruntime as defects
 from sliceport.defects.defect import Defect
-from sliceport.defects.onnxruntime import (
-    ALIGNED_RUN,
-    ALLOWZERO,
-    BELOW_THE_AXIS,
-    CARRIED_SIZE,
-    CONV_TRANSPOSE_PADDING,
-    EINSUM_DROPS_A_LABEL,
-    EINSUM_OF_NO_MATMUL,
-    EMPTY_FILL,
-    EMPTY_PART,
-    FROM_THE_LEAST,
-    MATMUL_BY_A_VECTOR,
-    MATMUL_OF_MANY_AXES,
-    MORE_THAN_EIGHT_AXES,
-    NOTHING_SELECTED,
-    ONE_PART_GATES_ANOTHER,
-    STEPS_WITHOUT_AXES,
-)
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, Region
 from sliceport.slicing.spec import cut_shape, normalize_axis
@@ -49,16 +35,13 @@ from sliceport.slicing.spec import cut_shape, normalize_axis
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_SLICE_AXES = 8
-"""The largest rank of a tensor that a Slice or Split of the DirectML provider accepts."""
+"""The largest rank of a tensor that a Slice or Split of the provider accepts."""
 MAX_MATMUL_AXES = 4
-"""The largest rank of a tensor that a MatMul of the DirectML provider accepts."""
+"""The largest rank of a tensor that a MatMul of the provider accepts."""
 _MAX_EINSUM_LABELS = 5
-"""The most labels of an Einsum that the DirectML provider computes by a GEMM.
-
-A GEMM has two batch axes and the three axes of a matrix product.
-"""
+"""The most labels of an Einsum that a GEMM can compute: two batch axes, and the three axes of a matrix product."""
 _ALIGNMENT_BITS = 128
-"""The provider refuses a fused slice whose first element is at a multiple of this number of bits."""
+"""The provider refuses a fused slice if the position of its first element, in bits, is a multiple of this number."""
 _SHAPE_CHANGES = ("Identity", "Squeeze", "Unsqueeze")
 """Operators across which the provider fuses a slice with the node that reads it."""
 _SHAPE_CHANGES_OF_DATA = (*_SHAPE_CHANGES, "Reshape", "Flatten")
@@ -69,21 +52,20 @@ _FUSED = frozenset(
     "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu "
     "Xor".split()
 )
-"""Operators that the DirectML provider fuses with the slice before them. All were tried on onnxruntime-directml 1.24.4.
+"""Operators that the provider fuses with the slice before them. All were tried on onnxruntime-directml 1.24.4.
 
 DirectML computes them on the selected part of the data, without a copy. Cast, Gelu and HardSwish read a copy.
 """
 _FUSED_OPERANDS = dict.fromkeys(("Max", "Mean", "Min", "Sum"), 2)
-"""The operators in `_FUSED` that accept any number of operands. The provider fuses them only with this number."""
+"""The number of operands with which the provider fuses those operators in `_FUSED` that accept any number."""
 _MAX_CONV_TRANSPOSE_OPSET = 21
-"""The last operator set whose ConvTranspose the DirectML provider runs; newer ones run on the CPU."""
+"""The last operator set whose ConvTranspose the provider runs; later ones run on the CPU."""
 _INT32_MIN = -(2**31)
-_AXES, _STEPS = 3, 4
-"""Indices of inputs of Slice."""
+_AXES, _STEPS = 3, 4  # indices of inputs of Slice
 
 
 def check_node(node: NodeView, opset: int) -> None:
-    """Check a slicing node by its known parameters and the known sizes of its data.
+    """Check a slicing node against its specification, as far as the sizes of its data are known.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -100,7 +82,7 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # A node of open rank is checked for the largest rank, which reports only what is wrong for every rank.
+        # If the rank is open, the largest rank stands for it. A node that is invalid for it is invalid for every rank.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
@@ -108,7 +90,7 @@ def check_node(node: NodeView, opset: int) -> None:
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
     """Check a Split by the rules that hold for every value of its open sizes."""
-    # The number of outputs replaces each open size, because a Split can divide such a size into equal parts.
+    # The number of outputs stands for each open size, because a Split can divide this size into equal parts.
     full_sizes = [len(node.outputs) if size is None else size for size in sizes]
     spec = split_spec(node, opset, tuple(full_sizes))
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
@@ -120,12 +102,12 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers.
 
-    A defect that makes all others irrelevant is returned alone: the result of `find_unfixable`, or NOTHING_SELECTED.
+    The result of `find_unfixable` and NOTHING_SELECTED make all other defects irrelevant, and are returned alone.
 
     Args:
         node: The Slice.
         opset: Version of its operator set.
-        sizes: The sizes of its data, None for each unknown one; None for an unknown rank.
+        sizes: The sizes of its data, None for each open one; None if the rank is open.
 
     Raises:
         InvalidSlice, DynamicSlice: The bounds are not valid or not known.
@@ -136,29 +118,33 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         return ()
     entries = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
     if empty_shape(entries, sizes) is not None:
-        return (NOTHING_SELECTED,)
-    defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
+        return (defects.NOTHING_SELECTED,)
+    triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
     adapted = adapt_bounds(entries, sizes)
     refused = [entry for axis, entry in entries.items() if adapted[axis] != entry]
-    defects += dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in refused)
-    return tuple(defects)
+    triggered += [defects.BELOW_THE_AXIS if entry.step < 0 else defects.FROM_THE_LEAST for entry in refused]
+    return tuple(dict.fromkeys(triggered))
 
 
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
-    """Return the defect that no replacement avoids, or None.
+    """Return the defect of a Slice or Split that no replacement avoids, or None.
 
-    The defect is a tensor with too many axes, or a result about which engines disagree.
+    Either its tensors have too many axes, or engines disagree about its result. For the arguments see `slice_defects`.
     """
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
-        return MORE_THAN_EIGHT_AXES
-    disagreement = find_disagreement(node, opset, sizes)  # `harden` rewrites some contested nodes all the same
+        return defects.MORE_THAN_EIGHT_AXES
+    disagreement = find_disagreement(node, opset, sizes)  # only "named" ones count: `harden` rewrites the others
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
 def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return the output shape of a Slice that selects nothing, although its data have elements; None for others.
+    """Return the output shape of a Slice that selects nothing although its data have elements, or None.
 
-    The result is also None if a size of the data is open.
+    The result is None, too, if a size of the data is open.
+
+    Args:
+        entries: The bounds of the Slice by axis.
+        sizes: The sizes of its data, None for each open one; None if the rank is open.
     """
     positive_sizes = [size for size in sizes or () if size]
     if sizes is None or len(positive_sizes) != len(sizes):
@@ -168,9 +154,9 @@ def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[
 
 
 def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the bounds, with 0 for each start below the axis that onnxruntime's DirectML provider refuses.
+    """Return the bounds by axis, with 0 for each start below the axis that the provider refuses.
 
-    By the specification, the adapted bounds select the same elements.
+    By the specification, the adapted bounds select the same elements. For the arguments see `empty_shape`.
     """
     adapted = {}
     for axis, entry in entries.items():
@@ -182,11 +168,11 @@ def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[
 
 
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
-    """Return the defects that a Split triggers; the arguments are those of `slice_defects`."""
+    """Return the defects that a Split triggers. For the arguments see `slice_defects`."""
     unfixable = find_unfixable(node, opset, sizes)
     # The provider refuses too many axes even if nothing reads the parts. All other defects show in parts that are read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
-    if unfixable is MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
+    if unfixable is defects.MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
         return (unfixable,)
     if not is_read:
         return ()
@@ -194,12 +180,14 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         part_sizes = split_spec_with_open_sizes(node, opset, sizes).sizes
     except (InvalidSlice, DynamicSlice):
         part_sizes = ()
-    return (*[ONE_PART_GATES_ANOTHER] * is_gated(node.outputs), *[EMPTY_PART] * (0 in part_sizes))
+    triggered = [defects.ONE_PART_GATES_ANOTHER] if is_gated(node.outputs) else []
+    triggered += [defects.EMPTY_PART] if 0 in part_sizes else []
+    return tuple(triggered)
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
-    """Return whether one part is multiplied by the Sigmoid of another, with any Identity nodes between."""
-    # For the `id` of each Mul: the indices of the parts that it reads without a Sigmoid in between.
+    """Return whether one part is multiplied by the Sigmoid of another part, with any Identity nodes in between."""
+    # By the `id` of a Mul: the indices of the parts that it reads directly, without a Sigmoid.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
     for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
@@ -209,12 +197,11 @@ def is_gated(parts: Sequence[ValueView]) -> bool:
         for index, gate in enumerate(parts)
         for _, sigmoid in find_readers(gate, "Sigmoid")
         for product, _ in find_readers(sigmoid, "Mul")
-        if id(product) in parts_by_product
     )
 
 
 def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the nodes of an operator that read a value, directly or through Identity, each with its first output."""
+    """Yield each node of an operator that reads a value, directly or through Identity, with the node's first output."""
     same_values = [value]
     while same_values:
         for node in same_values.pop().consumers():
@@ -225,13 +212,14 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 
 
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
-    """Return the entries of a Reshape's shape: integers, and the value itself for each part that is not constant.
+    """Return the entries of the shape to which a Reshape reshapes.
 
-    Parts are the operands of a Concat, or else the whole shape. The list is empty if an operand is left out.
+    A constant shape is listed as integers. Any other shape is listed as it is or, if a Concat computes it, by its
+    operands: the integers of constant ones, and the other ones as they are. The list is empty if one is left out.
 
     Args:
-        shape: The shape.
-        find_elements: Returns the inferred elements of a value, None if they depend on the inputs of the model.
+        shape: The second input of the Reshape.
+        find_elements: Returns the inferred elements of a value; None if they depend on the inputs of the model.
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
@@ -247,29 +235,33 @@ def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]
 
 
 def reshape_defects(node: NodeView, entries: Sequence[ValueView | int]) -> Defects:
-    """Return the defects that a Reshape to a shape of these entries triggers.
+    """Return the defects that a Reshape triggers; `entries` are the result of `reshape_entries`.
 
     Raises:
         InvalidSlice, DynamicSlice: Its allowzero is not an integer or not known.
     """
     is_refused = bool(read_int(node, "allowzero", 0)) and entries.count(-1) == 1 and 0 not in entries
-    return (ALLOWZERO,) if is_refused else ()
+    return (defects.ALLOWZERO,) if is_refused else ()
 
 
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
-    """Return the defects that a MatMul of tensors of these sizes and this element type triggers.
+    """Return the defects that a MatMul triggers, by the sizes and the element type of the tensors that it multiplies.
 
     MATMUL_BY_A_VECTOR applies to FLOAT, FLOAT16 and unknown types, because the CPU provider computes all other types.
     """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
-        return (MATMUL_OF_MANY_AXES,)
+        return (defects.MATMUL_OF_MANY_AXES,)
     is_by_vector = sizes[-1] is not None and len(sizes[-1]) == 1
-    return (MATMUL_BY_A_VECTOR,) if is_by_vector and (dtype is None or dtype.name in ("FLOAT", "FLOAT16")) else ()
+    may_be_float = dtype is None or dtype.name in ("FLOAT", "FLOAT16")
+    return (defects.MATMUL_BY_A_VECTOR,) if is_by_vector and may_be_float else ()
 
 
 def einsum_terms(node: NodeView) -> list[str]:
-    """Return the labels of each input of an Einsum, and then of its output; an empty list if there is an ellipsis."""
+    """Return the labels of each input of an Einsum and, last, of its output; an empty list if there is an ellipsis.
+
+    An equation without `->` has the labels that occur once for its output, sorted.
+    """
     inputs, arrow, output = read_string(node, "equation").replace(" ", "").partition("->")
     if "." in inputs + output:
         return []
@@ -278,14 +270,17 @@ def einsum_terms(node: NodeView) -> list[str]:
 
 
 def einsum_defects(node: NodeView) -> Defects:
-    """Return the defects that an Einsum of two tensors triggers; they depend on the labels alone.
+    """Return the defects that an Einsum of two tensors triggers; they depend on its labels alone.
 
-    The DirectML provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one
-    axis from each tensor. Any other Einsum that sums becomes a product and a sum, which crash unless the output is a
+    The provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one axis
+    from each tensor. It computes any other Einsum that sums by a product and a sum, which crash unless the output is a
     scalar.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The equation is not a text or not known.
     """
     terms = einsum_terms(node)
-    if len(terms) != len(("left", "right", "output")):
+    if len(terms) != 3:  # two inputs and the output
         return ()
     left, right, output = map(set, terms)
     summed = (left | right) - output
@@ -293,22 +288,26 @@ def einsum_defects(node: NodeView) -> Defects:
         return ()
     # If both tensors have the same labels, neither has a label of its own, which the rows or columns of a GEMM need.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
-        return (EINSUM_OF_NO_MATMUL,)
-    # The output of a GEMM has at most one axis that is only in `left`, one that is only in `right`, and two of both.
+        return (defects.EINSUM_OF_NO_MATMUL,)
+    # The output of a GEMM has at most one axis of `left` alone, one of `right` alone, and two that both tensors have.
     axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
-    return (EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
+    return (defects.EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
 
 
 def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
-    """Return the defects that a ConvTranspose triggers."""
+    """Return the defects that a ConvTranspose of an operator set triggers.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The attribute output_padding is not a list of integers or not known.
+    """
     is_refused = len(read_ints(node, "output_padding") or ()) == 1 and opset <= _MAX_CONV_TRANSPOSE_OPSET
-    return (CONV_TRANSPOSE_PADDING,) if is_refused else ()
+    return (defects.CONV_TRANSPOSE_PADDING,) if is_refused else ()
 
 
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
-    """Return the defect that a Slice or Split triggers between nodes that the DirectML provider fuses with it.
+    """Return the defect that a Slice or Split triggers if the provider fuses it with the nodes before and after it.
 
-    The provider fuses a slice only if its data and its output each have one reader.
+    The provider does so only if the data and the output of the slice each have one reader.
 
     Args:
         node: The node.
@@ -331,32 +330,24 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | Non
         region = slice_spec(node, opset).resolve(shape)
     else:
         region = split_spec(node, opset, shape).resolve(shape)[read_outputs[0]]
-    start = _start_of_run(region)  # the defect shows at aligned addresses only
-    return (ALIGNED_RUN,) if start is not None and start * BITS[element] % _ALIGNMENT_BITS == 0 else ()
+    start = _start_of_run(region)
+    return (defects.ALIGNED_RUN,) if start is not None and start * BITS[element] % _ALIGNMENT_BITS == 0 else ()
 
 
 def _start_of_run(region: Region) -> int | None:
-    """Return the index of the first element of a region that is one run of elements.
+    """Return the index in memory of the first element of a region that is one run of adjacent elements.
 
-    The result is None for regions that are not one run, are empty, or select the whole tensor.
+    The result is None if the region is not one run, is empty, or selects the whole tensor.
     """
-    counts = [len(indices) for indices in region.ranges]
-    is_whole = [count == size for count, size in zip(counts, region.input_shape, strict=True)]
-    # In a run, the axes before the first long one select one index each, and the axes after it are whole.
-    first_long = next((axis for axis, count in enumerate(counts) if count != 1), len(counts))
-    has_step_1 = all(indices.step == 1 for indices in region.ranges[first_long : first_long + 1])
-    if 0 in counts or not has_step_1 or not all(is_whole[first_long + 1 :]) or all(is_whole):
-        return None
-    start = 0
-    for indices, size in zip(region.ranges, region.input_shape, strict=True):
-        start = start * size + indices.start
-    return start
+    runs = region.coalesce().ranges
+    is_run = not region.is_empty and not region.selects_all and len(runs) == 1 and runs[0].step == 1
+    return runs[0].start if is_run else None
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether a node computes a value that only one node reads.
+    """Return whether a value has a single reader and is computed by a node, not by a Constant.
 
-    The node may be followed by nodes that change only the shape. Each value on the way has a single reader.
+    Nodes that change only the shape are skipped on the way to that node. Their data must have a single reader, too.
     """
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
@@ -372,7 +363,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
     """Return whether the only reader of a value is in `_FUSED` and reads it once.
 
-    Nodes between the value and that reader may change only the shape.
+    Nodes that change only the shape are skipped on the way to that reader.
     """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
@@ -387,17 +378,17 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 
 
 def constant_of_shape_defects(shape: Array | None) -> Defects:
-    """Return the defects that a ConstantOfShape triggers; `shape` is the output's shape, or None if it is open."""
-    return (EMPTY_FILL,) if shape is not None and 0 in shape else ()
+    """Return the defects that a ConstantOfShape triggers. `shape` is the shape of its output; None if not known."""
+    return (defects.EMPTY_FILL,) if shape is not None and 0 in shape else ()
 
 
 def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | None]) -> Defects:
-    """Return the defects that a Loop triggers, given the declared and the inferred sizes of the inputs of its body.
+    """Return the defects that a Loop triggers, by the declared and the inferred sizes of the inputs of its body.
 
-    Inference leaves a declared size open if an iteration changes it.
+    Inference opens a declared size that an iteration changes.
     """
     pairs = [(old, new) for old, new in zip(declared, inferred, strict=True) if old is not None and new is not None]
     is_changing = any(
         size is not None and other is None for old, new in pairs for size, other in zip(old, new, strict=True)
     )
-    return (CARRIED_SIZE,) if is_changing else ()
+    return (defects.CARRIED_SIZE,) if is_changing else ()

@@ -14,7 +14,7 @@ from sliceport.slicing import INT64_MAX, SliceSpec
 from sliceport.slicing.spec import normalize_axis
 
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
-"""Ends of a backward Slice that onnxruntime's CPU provider and the specification read differently."""
+"""Ends of a backward Slice about which onnxruntime's CPU provider differs from the specification."""
 
 
 def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
@@ -23,7 +23,7 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
     Args:
         node: Any node.
         opset: Version of its operator set.
-        sizes: The sizes of its data, None for each open one; by default the shape of its first input.
+        sizes: The sizes of its data, None for each open one. By default they are read from its first input.
     """
     if not is_standard(node, *SLICING):
         return None
@@ -42,15 +42,12 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
 
 
 def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice, or None.
-
-    Args:
-        spec: The Slice as it is written. It is not checked, because all engines refuse an invalid Slice.
-        sizes: The sizes of its data, None for an open one; None if the rank is open.
-    """
+    """Return the defect that makes engines disagree about a Slice, or None. `spec` is not checked before."""
+    # A Slice without steps gets no entries: engines disagree only about steps other than 1.
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
         return BACKWARD_TO_THE_GREATEST
+    # onnxruntime's EliminateSlice ignores steps, so it drops a Slice whose bounds select everything.
     is_stepped = any(step != 1 for *_, step in entries)
     if is_stepped and spec.axes is None and all((start, end) == (0, INT64_MAX) for start, end, _ in entries):
         return DROPPED_STEPS
@@ -68,6 +65,6 @@ def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | N
         return None
     if sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))] is None:
         return None
-    # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
+    # The parts depend on the size of the split axis alone, so 0 can stand for open sizes of other axes.
     spec = split_spec(node, opset, tuple([size or 0 for size in sizes]))
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

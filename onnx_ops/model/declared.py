@@ -1,19 +1,17 @@
-"""Contents of an ONNX file that are read without a check of the model.
-
-They are the shapes of inputs, the ids of nodes, and the names of external data files.
-"""
+"""Parts of an ONNX file that are read without checking the model: input shapes, node ids and names of data files."""
 
 from __future__ import annotations
 
 import os
 from mmap import ACCESS_READ, mmap
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
+from onnx_ops.model.check_tensor import leaves_folder
 from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
@@ -24,15 +22,13 @@ from sliceport.errors import ModelError
 from sliceport.formats import DeclaredShapes
 
 T = TypeVar("T")
-_LOCATION = b"location"
-"""The key of a data file's name. Protobuf writes text unencoded, so a model without these bytes has no such file."""
 
 
 def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
-    """Return the shapes of the inputs of a graph without an initializer, by name.
+    """Return the shapes of the graph's inputs by name, except of inputs that have an initializer.
 
-    A size below 0 counts as open here, although reading the model refuses it. An input that is not a tensor, or whose
-    rank is not declared, has None for a shape.
+    A size below 0 counts as open here, although the check of the model refuses it. The shape is None for an input that
+    is not a tensor, or whose rank is not declared.
     """
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
@@ -50,12 +46,15 @@ def _text(part: T | bytes) -> T | str:
 
 
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
-    """Return the ids of nodes in model-explorer-onnx 0.4: by graph, then by the name of the node and of each output.
+    """Return the ids that model-explorer-onnx 0.4 gives to nodes.
 
-    In model-explorer-onnx, the branches of an If are parts of the main graph, and other bodies are graphs. An id is the
-    name of the node after NameFixPass, which names unnamed nodes and renames nodes whose name is in use. The id of a
-    node in a branch begins with the id of the If and the name of the attribute. Each function is a graph, too. Its
-    nodes are found by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
+    The result maps the name of each graph to the ids in it. These are listed by the name of the node, and by the name
+    of each of its outputs.
+
+    In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
+    graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
+    name is in use. The id of a node in a branch begins with the id of the If and the name of the attribute. Nodes of
+    functions are listed by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -66,7 +65,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     NameFixPass()(model)
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
-        nodes = reversed(list(graph))  # so that the first of several nodes with the same name is kept
+        nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins
         return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
 
     main = list_ids(model.graph)
@@ -86,27 +85,20 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the external data files of a model, relative to its folder and sorted; they need not exist.
 
-    Paths that leave the folder are omitted, because the model is refused when it is read. The file is parsed only if it
-    contains the bytes `location`. The result is empty if the file cannot be read.
+    Paths that leave the folder are omitted, because a model with such paths is refused when it is read. The result is
+    empty if the file cannot be read.
     """
     try:
-        if not os.path.isfile(path) or not _contains(path, _LOCATION):
+        if not os.path.isfile(path):
             return ()
+        with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            # The name of a data file follows the key "location", which protobuf writes as it is. Most models have no
+            # data file, and parsing them would take longer than this search.
+            if data.find(b"location") < 0:
+                return ()
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    return tuple(sorted({str(PurePosixPath(name)) for name in external_locations(proto) if _stays_in_folder(name)}))
-
-
-def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
-    """Return whether a file contains some bytes. Reading it as a model would take longer."""
-    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        return data.find(text) >= 0
-
-
-def _stays_in_folder(location: str | bytes) -> bool:
-    """Return whether the path of a data file stays in the model's folder; `check_proto` refuses all other paths."""
-    if isinstance(location, bytes) or "\0" in location:
-        return False
-    windows, posix = PureWindowsPath(location), PurePosixPath(location)
-    return bool(posix.parts) and not (windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts)
+    # Protobuf returns a name that is not UTF-8 as bytes. Such a name is refused, too.
+    names = [name for name in external_locations(proto) if isinstance(name, str) and not leaves_folder(name)]
+    return tuple(sorted({str(PurePosixPath(name)) for name in names if PurePosixPath(name).parts}))

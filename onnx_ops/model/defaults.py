@@ -1,4 +1,4 @@
-"""Defaults: initializers that a caller may replace when the model runs, so that they are not constants."""
+"""Defaults: initializers of graph inputs. They are not constants, because a caller may pass other values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
     """Remove the initializers of replaceable graph inputs inside the context, and restore them after it.
 
     The inputs of the main graph are replaceable from IR version 4 on. In earlier versions, every initializer must also
-    be an input, and all of them are constants. The inputs of a body are replaceable in all versions, because the node
-    around the body sets them.
+    be an input, and counts as a constant. The inputs of a body are replaceable in all versions, because the node that
+    contains the body sets them.
     """
     defaults = _defaults(model)
     original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
@@ -30,7 +30,8 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
             value.const_value = tensor
         restored = {value for _, value in defaults}
         for graph, values in original_order.items():
-            # All initializers are removed and added again to restore their order, because `add` appends.
+            # To restore their order, all initializers are removed and added again, because `add` appends. Those that
+            # were removed inside the context stay removed, and those that were added come last.
             remaining = [graph.initializers.pop(name) for name in list(graph.initializers)]
             present = restored.union(remaining)
             for value in dict.fromkeys([*(value for value in values if value in present), *remaining]):
@@ -38,7 +39,7 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
 
 
 def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Remove the initializers of replaceable inputs (see `defaults_aside`); return those of the main graph by name."""
+    """Remove the initializers of replaceable inputs (see `defaults_aside`). Return those of the main graph by name."""
     tensors: dict[str, ir.TensorProtocol] = {}
     for graph, value in _defaults(model):
         name, tensor = value.name or "", value.const_value

@@ -10,10 +10,10 @@ STRIDED_SLICE_DOMAIN = "ov_ext"
 
 
 def usual_name(domain: str) -> str:
-    """Return a domain by the usual one of its names: an empty string for ONNX's own."""
+    """Return the usual name of a domain, which is an empty string for ONNX's own domain."""
     return "" if domain in STANDARD_DOMAINS else domain
 
 
 def standard_opset(imports: Mapping[str, int], default: int = 1) -> int:
-    """Return the version of ONNX's own operators that is imported by either name, or else the default."""
+    """Return the version in which ONNX's own domain is imported, under either of its names, or else the default."""
     return imports.get("", imports.get("ai.onnx", default))

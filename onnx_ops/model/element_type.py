@@ -50,4 +50,4 @@ _BITS = {
 }
 _BITS_BY_TYPE = {element: bits for bits, elements in _BITS.items() for element in elements}
 BITS: dict[int, int] = {element: _BITS_BY_TYPE.get(element, 8) for element in ElementType}
-"""The bits of an element by the number of its type; 8 for STRING and UNDEFINED."""
+"""The bits of an element by the number of its type. STRING and UNDEFINED, which have no size, count as 8 bits."""

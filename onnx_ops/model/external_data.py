@@ -1,4 +1,4 @@
-"""The tensors of a ModelProto that are stored in other files: their files, their sizes, and loading the small ones."""
+"""The external tensors of a ModelProto, which are stored in other files: listing and loading them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
 _MAX_BYTES = 2**31 - 1
-"""The largest size in bytes of a message that protobuf writes."""
+"""The size in bytes of the largest message that protobuf writes."""
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -30,14 +30,14 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
 
 
 def describe_data_files(proto: onnx.ModelProto, folder: str) -> str:
-    """Return a text that changes when an external data file of the model does."""
+    """Return the name, size and time of change of each external data file that exists, as one text to compare."""
     files = ((name, os.path.join(folder, name)) for name in sorted(external_locations(proto)))
     stats = ((name, os.stat(file)) for name, file in files if os.path.isfile(file))
     return "".join(f"{name} {stat.st_size} {stat.st_mtime_ns} " for name, stat in stats)
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
-    """Load the small external tensors into the model, because onnxruntime reads parameters before it opens data files.
+    """Load the small external tensors into the model: onnxruntime reads parameters before it opens data files.
 
     Raises:
         ModelError: The data of a tensor cannot be read.
@@ -47,13 +47,13 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
         if loaded.nbytes <= LARGE_BYTES:
             try:
                 loaded.load()
-            except Exception as error:  # onnx-ir has several classes of errors for it
+            except Exception as error:  # onnx-ir has several classes of errors for unreadable files
                 raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
             tensor.CopyFrom(loaded.raw)
 
 
 def load_whole(model: WholeModel) -> onnx.ModelProto:
-    """Return a model with all its weights in it.
+    """Return a model with all its weights embedded.
 
     Raises:
         ModelError: The weights cannot be read, or are too many for one message.

@@ -1,4 +1,4 @@
-"""ONNX models in onnx-ir: read from checked files without their weights, and written into new ones."""
+"""ONNX models in onnx-ir: read from checked files without their weights, and written into new files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,10 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
-from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any
+from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
-
-
-def read_model(path: str | os.PathLike[str]) -> ir.Model:
-    """Read a model's file into onnx-ir for changes. External tensors are opened on first use.
-
-    Raises:
-        ModelError: See `read_to_change` and `to_ir`.
-    """
-    return to_ir(read_to_change(path))
 
 
 def read_to_change(model: Any) -> CheckedModel:
@@ -44,7 +35,7 @@ def read_to_change(model: Any) -> CheckedModel:
 
 
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
-    """Check a model and read it into onnx-ir; external data are looked for in `base_dir`.
+    """Check a model and read it into onnx-ir. The external data files are in `base_dir`.
 
     Raises:
         ModelError: See `check_model` and `to_ir`.
@@ -55,11 +46,33 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
 def to_ir(checked: CheckedModel) -> ir.Model:
     """Read a model into onnx-ir. Unsorted graphs are sorted, and sizes below 0 become open.
 
+    External tensors are opened on first use.
+
     Raises:
         ModelError: onnx-ir cannot represent the model, or a graph has a cycle.
     """
+    findings = checked.findings
     with path_in_errors(checked.path):
-        return _to_ir(checked)
+        if findings.sparse_initializer:
+            name = findings.sparse_initializer
+            raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
+        try:
+            model = ir.serde.deserialize_model(checked.proto)
+        except Exception as error:
+            raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
+        for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
+            if "ai.onnx" in imports:
+                imports.setdefault("", imports.pop("ai.onnx"))
+        for tensor, _ in external_tensors(model) if checked.base_dir and findings.data_files else ():
+            tensor.base_dir = checked.base_dir
+        if findings.has_negative_sizes:
+            open_negative_sizes(model)
+        if not findings.is_sorted:
+            try:
+                TopologicalSortPass()(model)
+            except ValueError:
+                raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
+        return model
 
 
 def clone_sorted(model: ir.Model) -> ir.Model:
@@ -74,92 +87,47 @@ def clone_sorted(model: ir.Model) -> ir.Model:
         return to_ir(read_any(model))
 
 
-def _to_ir(checked: CheckedModel) -> ir.Model:
-    proto, findings = checked.proto, checked.findings
-    if findings.sparse_initializer:
-        name = findings.sparse_initializer
-        raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
-    try:
-        model = ir.serde.deserialize_model(proto)
-    except Exception as error:
-        raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
-    for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
-        if "ai.onnx" in imports:
-            imports.setdefault("", imports.pop("ai.onnx"))
-    if checked.base_dir and findings.has_external_data:
-        for tensor, _ in external_tensors(model):
-            tensor.base_dir = checked.base_dir
-    if findings.has_negative_sizes:
-        open_negative_sizes(model)
-    if not findings.is_sorted:
-        try:
-            TopologicalSortPass()(model)
-        except ValueError:
-            raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
-    return model
-
-
 _MIN_EXTERNAL = 256
-"""When a model moves to another folder, weights of up to this number of bytes are stored in the model itself."""
+"""A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
-"""The most bytes of external tensors that are embedded in a model that moves."""
-_HeldTensor = tuple[ir.TensorProtocol | None, Callable[[ir.TensorProtocol], None]]
-"""A tensor of a model, and a function that puts another one in its place."""
-_HeldExternal = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+"""A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
+_HeldTensor = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+"""An external tensor of a model, and a function that puts another tensor in its place."""
 
 
-def external_tensors(model: ir.Model) -> Iterator[_HeldExternal]:
-    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
-    return _select_external(_held_tensors(model))
+def external_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
+    """Yield the external tensors of a model: initializers, and tensors in attributes."""
+    yield from _external_initializers(model_graphs(model))
+    yield from _external_attributes(model)
 
 
-def _select_external(held: Iterable[_HeldTensor]) -> Iterator[_HeldExternal]:
-    return ((tensor, put) for tensor, put in held if isinstance(tensor, ir.ExternalTensor))
+def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
+    for graph in graphs:
+        for value in graph.initializers.data.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
 
 
-def _held_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the tensors of a model: initializers, and tensors in attributes."""
-    for graph in model_graphs(model):
-        yield from _initializers(graph)
-    yield from _attribute_tensors(model)
-
-
-def _initializers(graph: ir.Graph) -> Iterator[_HeldTensor]:
-    return ((value.const_value, partial(setattr, value, "const_value")) for value in graph.initializers.data.values())
-
-
-def _attribute_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the tensors in attributes of nodes, and in the default attributes of functions."""
+def _external_attributes(model: ir.Model) -> Iterator[_HeldTensor]:
+    """Yield the external tensors in attributes of nodes, and in the default attributes of functions."""
     by_node = [node.attributes for node in model_nodes(model)]
     for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
         for name, attribute in attributes.data.items():
-            if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
-                yield attribute.value, partial(_set_tensor, attributes, name)
-            elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
-                for i, tensor in enumerate(attribute.value):
-                    yield tensor, partial(_set_one_tensor, attributes, name, i)
+            if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
+                tensors = [attribute.value] if attribute.type == ir.AttributeType.TENSOR else list(attribute.value)
+                for i, tensor in enumerate(tensors):
+                    if isinstance(tensor, ir.ExternalTensor):
+                        yield tensor, partial(_set_tensor, attributes, name, i)
 
 
-def _set_tensor(attributes: Any, name: str, tensor: ir.TensorProtocol) -> None:
-    attributes[name] = ir.AttrTensor(name, tensor)
-
-
-def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
-    tensors = list(attributes[name].value)
-    tensors[index] = tensor
-    attributes[name] = ir.AttrTensors(name, tensors)
-
-
-def _tensors_to_embed(model: ir.Model) -> Iterator[_HeldExternal]:
-    """Yield the external tensors that onnx-ir cannot write into a data file.
-
-    They are the tensors in attributes, and the initializers of graphs in functions.
-    """
-    written = set(all_graphs(model))
-    for graph in model_graphs(model):
-        if graph not in written:
-            yield from _select_external(_initializers(graph))
-    yield from _select_external(_attribute_tensors(model))
+def _set_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
+    """Replace the tensor of an attribute, or the one at `index` in its list of tensors."""
+    if attributes[name].type == ir.AttributeType.TENSOR:
+        attributes[name] = ir.AttrTensor(name, tensor)
+    else:
+        tensors = list(attributes[name].value)
+        tensors[index] = tensor
+        attributes[name] = ir.AttrTensors(name, tensors)
 
 
 @contextmanager
@@ -168,15 +136,15 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
 
     Args:
         model: The model.
-        max_loaded: External tensors of up to this many bytes are first replaced by copies in memory, if they can be
-            read, so that reading them later opens no file.
+        max_loaded: A size in bytes. External tensors up to this size are first replaced by copies in memory, so that
+            reading them later opens no file. Those that cannot be read stay as they are.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    unopened = [(tensor, store) for tensor, store in list(external_tensors(model)) if tensor.raw is None]
-    for tensor, store in unopened:
+    unopened = [(tensor, put) for tensor, put in external_tensors(model) if tensor.raw is None]
+    for tensor, put in unopened:
         if tensor.nbytes <= max_loaded:
-            with suppress(Exception):  # the node that needs it reports why it cannot be read
-                store(load_external(tensor))
+            with suppress(Exception):  # the error is reported for the node that reads the tensor
+                put(load_external(tensor))
     try:
         yield
     finally:
@@ -191,9 +159,9 @@ def write_model(
     overwrite: bool = False,
     accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
 ) -> None:
-    """Write a model.
+    """Write a model into a new file.
 
-    Left-out outputs of a Split get names. Otherwise the Split in the file would have fewer parts, of other sizes.
+    Left-out outputs of a Split get names, because otherwise the Split in the file would have fewer parts.
 
     External weights stay where they are if the new file is in their folder. Otherwise all large weights are written
     into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
@@ -203,7 +171,8 @@ def write_model(
         model: The model.
         path: The new file; its name ends in .onnx.
         overwrite: Whether to replace existing files.
-        accept: Decides whether to keep the written file, given its path and the folder of its external data.
+        accept: A function that returns whether to keep the written file; its arguments are the path of the file and the
+            folder of its external data.
 
     Raises:
         UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
@@ -215,7 +184,7 @@ def write_model(
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
     moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    has_data = moves and any(any(_select_external(_initializers(graph))) for graph in all_graphs(model))
+    has_data = moves and any(_external_initializers(all_graphs(model)))
     data = f"{target.name}.data" if has_data else None
     files = [target] if data is None else [target.with_name(data), target]
     check_not_read(files, data_files)
@@ -237,9 +206,8 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     """
     name_left_out_outputs(model)
     try:
-        with _metadata_once(model):
-            return ir.serde.serialize_model(model)
-    except Exception as error:  # onnx-ir and protobuf have classes of errors of their own
+        return serialize(model)
+    except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"the changed model cannot be serialized: {describe_cause(error)}.") from error
 
 
@@ -271,8 +239,13 @@ def _check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def _embed_tensors(model: ir.Model) -> None:
-    """Load the tensors that onnx-ir cannot write into a data file."""
-    tensors = list(_tensors_to_embed(model))
+    """Load the external tensors that onnx-ir cannot write into a data file.
+
+    These are the tensors in attributes, and the initializers of graphs in functions.
+    """
+    written = set(all_graphs(model))
+    graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
+    tensors = [*_external_initializers(graphs_in_functions), *_external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
         raise ModelError(
@@ -282,7 +255,7 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(held: Iterable[_HeldExternal]) -> None:
+def load_externals(held: Iterable[_HeldTensor]) -> None:
     """Load external tensors into their model.
 
     Args:
@@ -302,26 +275,26 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     """Save a model, with its weights in the file `data_name` next to it; None leaves the weights where they are."""
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
-        with _metadata_once(model), weights:
-            ir.save(model, path)
+        with weights:
+            onnx.save_model(serialize(model), path)
     except OSError:
         raise
-    except Exception as error:  # onnx-ir and protobuf have classes of errors of their own
+    except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights above `_MIN_EXTERNAL` into a file, and let the model refer to it inside the context."""
+    """Write the weights above `_MIN_EXTERNAL` into a file. Inside the context, the model refers to that file."""
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir does not load a tensor whose data are in use
+        for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = load_external(tensor)
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
-        for value, tensor in zip(values, before, strict=True):
+        for value, tensor in zip(values, before, strict=True):  # onnx-ir does not copy their annotations
             moved = value.const_value
             if moved is not None and tensor is not None and moved is not tensor:
                 moved.doc_string = tensor.doc_string
@@ -330,19 +303,3 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     finally:
         for value, tensor in zip(values, before, strict=True):
             value.const_value = tensor
-
-
-@contextmanager
-def _metadata_once(model: ir.Model) -> Iterator[None]:
-    """Remove the metadata of tensors from their protos inside the context, because onnx-ir would write them twice."""
-    removed = []
-    for tensor, _ in _held_tensors(model):
-        if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:
-            removed.append((tensor.raw, list(tensor.raw.metadata_props)))
-    for raw, _ in removed:
-        raw.ClearField("metadata_props")
-    try:
-        yield
-    finally:
-        for raw, entries in removed:
-            raw.metadata_props.extend(entries)

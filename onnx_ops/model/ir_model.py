@@ -18,24 +18,27 @@ _ELEMENT_TYPES = frozenset(ir.DataType)
 
 
 class IrModel:
-    """A `ModelView` of an onnx-ir model without functions or defaults. Changes of the view change the model."""
+    """A `ModelView` of an onnx-ir model without functions or defaults. Each change of the view changes the model."""
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """Return a view of any model, and change the model: inline its functions and remove its defaults.
+        """Return a view of any model after changing the model: its functions are inlined, its defaults removed.
 
-        Inlining renames nodes. So each node of a function first stores its written name in its metadata: see
-        `mark_written_names`. Slicing nodes of functions also store their origin (see `NodeInModel.origin`), and get a
-        name if they have none.
+        Inlining renames nodes, so the names and origins of nodes in functions are first stored in their metadata: see
+        `mark_written_names` and `NodeInModel.origin`.
 
         Raises:
             ModelError: A function cannot be inlined.
         """
         pop_defaults(model)
-        _mark_origins(model)
+        mark_written_names(model)
+        for (domain, name, overload), function in model.functions.items():
+            for i, node in enumerate(filter(is_slicing, all_nodes(function))):
+                node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
+                node.name = node.name or f"{name}.{node_name(node)}"  # otherwise inlining names it "node"
         inline_functions(model)
         return cls(model)
 
@@ -79,9 +82,9 @@ class IrModel:
         graph = node.graph
         assert isinstance(graph, ir.Graph)
         for output, (element, array) in zip(node.outputs, constants, strict=True):
-            dtype = ir.DataType(element)
             if not output.name:
                 continue  # the output is left out
+            dtype = ir.DataType(element)
             folded = ir.Value(
                 name=output.name,
                 type=ir.TensorType(dtype),
@@ -94,25 +97,16 @@ class IrModel:
 
 
 def _is_unwritten(value: ir.Value) -> bool:
-    """Return whether onnx-ir leaves a value out of its node: it and all later outputs of the node have no name."""
+    """Return whether onnx-ir does not write a value: it is an output without a name, and no named one follows."""
     producer = None if value.name else value.producer()
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
 def mark_written_names(model: ir.Model) -> None:
-    """Store the written name of each node of a function in its metadata.
+    """Store the written name of each node of a function in the node's metadata.
 
-    The written name is `function.node`, or `function.index` if the node has no name.
+    The written name is `function.node`, or `function.index` for a node without a name: see `node_name`.
     """
     for (_, name, _), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):
             node.metadata_props[WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
-
-
-def _mark_origins(model: ir.Model) -> None:
-    """Store the written names of nodes of functions, and the origins of slicing nodes, before inlining renames them."""
-    mark_written_names(model)
-    for (domain, name, overload), function in model.functions.items():
-        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
-            node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
-            node.name = node.name or f"{name}.{node_name(node)}"  # otherwise inlining names it "node"

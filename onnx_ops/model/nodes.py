@@ -36,33 +36,29 @@ Node = TypeVar("Node", bound=NodeView)
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
-"""The attributes of Constant that are read, with their types."""
+"""The type of each attribute of Constant that is read."""
 LARGE_BYTES = 8192
-"""Size in bytes above which an initializer is a weight: inference sees only its type and shape."""
+"""A limit in bytes. Larger initializers are weights: inference uses only their type and shape."""
 MAX_AXES = 64
 """The most axes that a NumPy array can have."""
 CONTESTED = "sliceport.contested"
 """Key in the `meta` of a node for the defect that makes it contested.
 
-Inference sets it, because inferred constants may show a defect that the node itself does not show.
+Inference sets it, because the defect may show only when inferred constants are known.
 """
 MISSING = "sliceport.missing"
-"""Key in the `meta` of a value that was a constant, but whose data cannot be read. The entry is the reason."""
+"""Key in the `meta` of a value that was a constant whose data cannot be read. The entry is the reason."""
 SPLIT_INPUT_OPSET = 13
-"""The operator set from which on Split has the part sizes as an input. Split-1 has this input, too."""
+"""The operator set since which Split has the part sizes as an input. Split-1 has this input, too."""
 SLICE_INPUTS_OPSET = 10
-"""The first operator set whose Slice has its parameters as inputs; Slice has steps from then on."""
+"""The first operator set whose Slice has its parameters as inputs, and the first with steps."""
 NUM_OUTPUTS_OPSET = 18
 """The first operator set whose Split has the attribute num_outputs."""
-
-
-_UNLIMITED = 2**31
-"""A limit that no node reaches, for operators with any number of inputs."""
 _INPUT_COUNTS = {
     "Slice": (1, 5),
     "Split": (1, 2),
     "Gather": (2, 2),
-    "Concat": (1, _UNLIMITED),
+    "Concat": (1, 2**31),  # any number
     "Squeeze": (1, 2),
     "Unsqueeze": (1, 2),
     "Reshape": (1, 2),
@@ -71,11 +67,10 @@ _INPUT_COUNTS = {
     "Where": (3, 3),
     "MatMul": (2, 2),
     "ConvTranspose": (2, 3),
-    "Einsum": (1, _UNLIMITED),
+    "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the greatest number of inputs that any version of an operator has. Operators that are not listed, but
-are given to `is_operator`, have one input."""
+"""The least and the greatest number of inputs in any version of an operator. Operators that are not listed have one."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -111,7 +106,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node. Without one, it is the name of the first named output, or an empty string."""
+    """Return the name of a node or else of its first named output; an empty string if there are no names."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -122,8 +117,8 @@ def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of an initializer or a Constant, without reading its data; None for any other value.
 
-    A Constant whose attribute holds floats, strings or a sparse tensor counts as another value. For onnx-ir models,
-    call this function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
+    The result is None, too, for a Constant whose attribute is one for floats, strings or sparse tensors. For onnx-ir
+    models, call this function inside `defaults_aside`, because the initializer of an input is a default, no constant.
     """
     if value.const_value is not None:
         return value.const_value
@@ -137,9 +132,9 @@ def constant(value: ValueView) -> TensorView | None:
 
 
 def _as_tensor(attribute: AttributeView) -> TensorView:
-    """Return the value of a Constant's attribute as a tensor: onnx-ir returns Python integers for integers."""
+    """Return the value of a Constant's attribute as a tensor."""
     value = attribute.value
-    if not isinstance(value, int | Sequence):
+    if not isinstance(value, int | Sequence):  # onnx-ir has Python integers for `value_int` and `value_ints`
         tensor: TensorView = value
         return tensor
     import onnx_ir as ir
@@ -150,7 +145,7 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
 
 def read_elements(value: ValueView, max_count: int) -> Array | None:
-    """Return the elements of a constant; None if the value is not constant, is unreadable or has over `max_count`."""
+    """Return the elements of a constant; None if it is not a constant, cannot be read, or has more than `max_count`."""
     tensor = constant(value)
     if tensor is None or tensor.size > max_count:
         return None
@@ -177,15 +172,8 @@ def known_shape(node: NodeView) -> tuple[int, ...] | None:
     return None if data is None else static_sizes(shape_of(data))
 
 
-def has_known_parameters(node: NodeView) -> bool:
-    """Return whether the shape of a node's data is known and its other inputs are constants or left out."""
-    return known_shape(node) is not None and all(
-        value is None or constant(value) is not None for value in node.inputs[1:]
-    )
-
-
 def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
-    """Return the integers of an attribute; None if it is left out.
+    """Return the integers of an attribute; None if the attribute is left out.
 
     Raises:
         InvalidSlice, DynamicSlice: See `_read_attribute`.
@@ -199,7 +187,7 @@ def read_int(node: NodeView, name: str, default: int) -> int: ...
 @overload
 def read_int(node: NodeView, name: str, default: None) -> int | None: ...
 def read_int(node: NodeView, name: str, default: int | None) -> int | None:
-    """Return the integer of an attribute; the default if it is left out.
+    """Return the integer of an attribute; `default` if the attribute is left out.
 
     Raises:
         InvalidSlice, DynamicSlice: See `_read_attribute`.
@@ -209,7 +197,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
 
 
 def read_string(node: NodeView, name: str) -> str:
-    """Return the text of an attribute; an empty one if it is left out.
+    """Return the text of an attribute; an empty text if the attribute is left out.
 
     Raises:
         InvalidSlice, DynamicSlice: See `_read_attribute`; or the text is not UTF-8.
@@ -227,7 +215,7 @@ def _read_attribute(node: NodeView, name: str, kind: int, description: str) -> A
     Args:
         node: The node.
         name: The name of the attribute.
-        kind: The type that the attribute must have.
+        kind: The type that the attribute must have, as AttributeProto numbers it.
         description: The same type in words, for the message.
 
     Raises:

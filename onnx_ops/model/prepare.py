@@ -1,4 +1,4 @@
-"""Preparing onnx-ir models to be read: functions inlined, left-out outputs named, weights detached."""
+"""Changes that prepare onnx-ir models for reading: functions inlined, left-out outputs named, weights detached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]  # InlinePass would inline them into each other
+    # InlinePass would inline unused functions into each other.
+    RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
     if not model.functions:
         return
     try:
@@ -40,11 +41,11 @@ def inline_functions(model: ir.Model) -> None:
 
 @contextmanager
 def _linear_naming(model: ir.Model) -> Iterator[None]:
-    """Let onnx-ir's inliner find unique names in linear time inside the context.
+    """Make onnx-ir's inliner find unique names in linear time inside the context.
 
     For each name, the inliner itself tries all numbers from 2 on. It also compares every pair of functions to
-    abbreviate their names, but no name in the model depends on the abbreviations. It names the values of a call before
-    it reads the names in later bodies, so the new names have to avoid the names in all bodies.
+    abbreviate their names, but no name in the model depends on the abbreviations. It names the values of an inlined
+    call before it reads the subgraphs that follow, so the new names must avoid the names in all subgraphs.
     """
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
@@ -69,10 +70,10 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 
 
 def name_left_out_outputs(model: ir.Model) -> bool:
-    """Give names to the outputs that a Split leaves out. Return whether there are any.
+    """Give names to the left-out outputs of slicing nodes. Return whether there are any.
 
-    Left-out outputs count as parts. But onnx-ir does not write those at the end, and onnxruntime's CPU provider crashes
-    on any of them.
+    Left-out outputs of a Split count as parts. But onnx-ir does not write them if they are the last ones, and
+    onnxruntime's CPU provider crashes on any of them.
     """
     splits = filter(is_slicing, model_nodes(model))
     left_out = [output for node in splits for output in node.outputs if not output.name]
@@ -82,7 +83,7 @@ def name_left_out_outputs(model: ir.Model) -> bool:
 
 
 def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
-    """Return an endless iterator over names that no value of the model has: the prefix and a number."""
+    """Return an endless iterator over names that no value of the model has. Each is the prefix and a number."""
     used = {value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())}
     used.update(value.name for function in model.functions.values() for value in function.inputs)
     for node in model_nodes(model):
@@ -122,7 +123,7 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
     """Return a copy of a tensor in memory, and close its file if it was opened here.
 
     Raises:
-        Exception: The file cannot be read; onnx-ir has several classes of errors for it.
+        Exception: The file cannot be read; onnx-ir has several classes of errors for that.
     """
     was_open = tensor.raw is not None
     try:
@@ -145,7 +146,7 @@ def release(tensor: ir.ExternalTensor) -> None:
 
 
 def open_negative_sizes(model: ir.Model) -> None:
-    """Replace sizes below 0, which some exporters write for open ones, by open ones; leave functions as they are."""
+    """Replace sizes below 0, which some exporters write for open sizes, by open sizes; leave functions as they are."""
     for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])

@@ -1,12 +1,13 @@
 """A view of a ModelProto, which is read in place, without a copy.
 
-It cannot view a model that has functions, unsorted nodes or values other than dense tensors: see `Findings`. onnx-ir
-takes long to load, and is used only to read external data.
+Models with functions, unsorted nodes or values other than dense tensors need the view in `ir_model`: see `Findings`.
+onnx-ir takes long to load, and is used here only to read external data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -24,13 +25,11 @@ from onnx_ops.model.walk import all_values
 _NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(slots=True, eq=False)
 class Symbol:
     """An open size; see `DimView`."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: str | None) -> None:
-        self.value = value
+    value: str | None
 
 
 Shape = tuple[int | Symbol, ...]
@@ -49,7 +48,7 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """The graph, the graphs or the tensor of the attribute; integers as a tensor.
+        """The graph, the graphs or the tensor of the attribute. Integers are returned as a tensor.
 
         Raises:
             TypeError: The attribute has another type, which no view reads.
@@ -128,11 +127,11 @@ class Value:
         return self.is_output
 
     def set_tensor(self, element: int | None, shape: Shape | None) -> None:
-        """Make the value a tensor with this element type and shape, each None if it is unknown."""
+        """Set the element type and the shape, each None if it is unknown. They replace the declared ones."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
-        """Write the value with the type and sizes that it has now."""
+        """Write the value into `proto`, with the type and sizes that are known now."""
         proto.name = self.name
         if self.element is None:
             return
@@ -178,19 +177,19 @@ class Node:
     @property
     def attributes(self) -> Mapping[str, Attribute]:
         if self._attributes is None:
-            # No graphs are missed: `_connect` has already read the attributes of nodes with subgraphs.
+            # `_connect` has already read the attributes of all nodes with subgraphs, so this node has none.
             self.read_attributes(lambda _: ())
         assert self._attributes is not None
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes; `read_graphs` returns the graphs in one attribute."""
+        """Read the attributes; `read_graphs` returns the views of the graphs in one attribute."""
         self._attributes = {
             proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node, and its graphs by `Graph.write_into`."""
+        """Write the node into `proto`, and its graphs with the types and sizes that are known now."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -209,21 +208,21 @@ class Node:
                 written.t.CopyFrom(tensor.raw)
 
 
+@dataclass(slots=True, eq=False)
 class Graph:
     """A graph; see `GraphView`."""
 
-    def __init__(self) -> None:
-        self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
-        self.initializers: dict[str, Value] = {}
-        self.nodes: list[Node] = []
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    initializers: dict[str, Value] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self.nodes if node.graph is not None)  # without folded nodes
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write the graph with the types and sizes that its values have now."""
-        proto.name = "graph"
+        """Write the graph into `proto`, with the types and sizes that are known now."""
+        proto.name = "graph"  # any name: onnx requires one
         for value in self.inputs:
             value.write_into(proto.input.add())
         for value in self.initializers.values():
@@ -243,7 +242,7 @@ class ProtoModel:
     """A `ModelView` of a ModelProto, which is not changed.
 
     Args:
-        proto: A well-formed model that is plain and sorted, without functions.
+        proto: A well-formed model for which `Findings.needs_onnx_ir` is false.
         base_dir: The folder of its external data files.
     """
 
@@ -282,14 +281,24 @@ class ProtoModel:
         node.graph = None
 
     def _read_graph(self, proto: onnx.GraphProto, scopes: Sequence[Mapping[str, Value]]) -> Graph:
+        """Return a view of a graph. `scopes` has the values of outer graphs by name, outermost first."""
         graph = Graph()
         values: dict[str, Value] = {}
+        value: Value | None
         for info in proto.input:
             value = values[info.name] = Value(info.name, None, info.type)
             value.is_input = True
             graph.inputs.append(value)
         types = {info.name: info.type for info in proto.value_info}
-        self._read_initializers(proto, graph, values, types, is_main=not scopes)
+        inputs_are_constant = not scopes and self._proto.ir_version < REPLACEABLE_VERSION
+        for tensor in proto.initializer:
+            value = values.get(tensor.name)
+            if value is None:
+                value = values[tensor.name] = Value(tensor.name, None, types.get(tensor.name, tensor))
+            elif not inputs_are_constant:
+                continue  # the initializer is only a default: see `defaults_aside`
+            value.const_value = Tensor(tensor, self._base_dir)
+            graph.initializers[tensor.name] = value
         for node_proto in proto.node:
             node = Node(node_proto, graph, self._base_dir)
             for name in node_proto.output[:]:  # a list, which is faster to walk than protobuf's container
@@ -306,29 +315,8 @@ class ProtoModel:
             graph.outputs.append(value)
         return graph
 
-    def _read_initializers(
-        self,
-        proto: onnx.GraphProto,
-        graph: Graph,
-        values: dict[str, Value],
-        types: Mapping[str, onnx.TypeProto],
-        *,
-        is_main: bool,
-    ) -> None:
-        """Read the initializers. Skip those of inputs, unless they are constants (see `defaults_aside`)."""
-        inputs_are_constant = is_main and self._proto.ir_version < REPLACEABLE_VERSION
-        for tensor in proto.initializer:
-            name = tensor.name
-            value = values.get(name)
-            if value is None:
-                value = values[name] = Value(name, None, types.get(name, tensor))
-            elif not inputs_are_constant:
-                continue
-            value.const_value = Tensor(tensor, self._base_dir)
-            graph.initializers[name] = value
-
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
-        """Set the inputs of a node, and read the graphs in it."""
+        """Set the inputs of a node and read its subgraphs. `values` are those of its graph; see `_read_graph`."""
         for name in node.proto.input[:]:
             value = None
             if name:

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _FIELDS = {"float_data": "<f4", "int32_data": "<i4", "int64_data": "<i8", "double_data": "<f8", "uint64_data": "<u8"}
-"""The fields that list the elements of a tensor without raw data, and their types. `uint64_data` also holds uint32."""
+"""The fields that list the elements of a tensor without raw data, and their NumPy types.
+
+`uint64_data` also lists the elements of uint32 tensors.
+"""
 
 
 class Tensor:
     """A constant; see `TensorView`.
 
     Args:
-        raw: The constant; its elements are read when they are asked for.
+        raw: The constant; its elements are read on demand.
         base_dir: The folder of its external data file.
-        array: The elements, if they were computed.
+        array: The elements, if they were computed and are not in `raw`.
     """
 
     __slots__ = ("_array", "_base_dir", "raw")
@@ -57,7 +60,7 @@ class Tensor:
 
     @property
     def is_external(self) -> bool:
-        """Whether the data of the tensor are in another file."""
+        """Whether the elements are in another file."""
         return self._array is None and self.raw.data_location == onnx.TensorProto.EXTERNAL
 
     def numpy(self) -> Array:
@@ -66,9 +69,9 @@ class Tensor:
         return self._read_file().numpy() if self.is_external else to_array(self.raw)
 
     def tobytes(self) -> bytes:
-        """Return the elements as little-endian bytes, after loading external ones into memory.
+        """Return the elements as little-endian bytes, for element types of 32 or 64 bits.
 
-        The element type must have 32 or 64 bits.
+        External elements are first loaded into memory.
         """
         if self._array is not None:
             return self._array.tobytes()
@@ -85,15 +88,15 @@ class Tensor:
         """Read the elements from the external data file into memory, and close the file.
 
         Raises:
-            Exception: The file cannot be read; onnx-ir has several classes of errors for it.
+            Exception: The file cannot be read; onnx-ir has several classes of errors for that.
         """
         data, raw = self._read_file().tobytes(), self.raw
         self.raw = onnx.TensorProto(name=raw.name, data_type=raw.data_type, dims=raw.dims, raw_data=data)
 
     def try_to_load(self) -> None:
-        """Load external elements if they are few; ignore errors of reading."""
+        """Load external elements of up to `LARGE_BYTES`, if they can be read."""
         if self.is_external and self.nbytes <= LARGE_BYTES:
-            with suppress(Exception):  # the node that needs them reports why they cannot be read
+            with suppress(Exception):  # the error is reported for the node that reads the tensor
                 self.load()
 
     def _read_file(self) -> ir.Tensor[Any]:

@@ -8,7 +8,7 @@ import onnx
 
 
 def graphs_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that an attribute holds, without the graphs in their nodes."""
+    """Yield the graphs of an attribute, without the graphs in their nodes."""
     if attribute.HasField("g"):
         yield attribute.g
     if attribute.graphs:
@@ -25,17 +25,30 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
                     yield from all_nodes(graph)
 
 
+def scoped_nodes(
+    graph: onnx.GraphProto, scope: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
+    """Yield the nodes of a graph and of the graphs in it, each with a scope as `walk.scoped_nodes` returns it."""
+    for node in graph.node:
+        yield scope, node
+        name = node.name or next(filter(None, node.output), "")
+        for attribute in node.attribute:
+            for subgraph in graphs_of(attribute):
+                yield from scoped_nodes(subgraph, (*scope, f"{name}.{attribute.name}"))
+
+
 def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of the main graph and of the functions, and of the graphs in them."""
     return all_nodes(model.graph, *model.functions)
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor, also of training graphs: initializers, tensors in attributes, and parts of sparse tensors."""
+    """Yield every tensor: initializers, tensors in attributes, and parts of sparse tensors, also in training graphs."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
-        yield from _node_tensors(function.node)
         yield from _attribute_tensors(function.attribute_proto)
+        for node in function.node:
+            yield from _attribute_tensors(node.attribute)
     for training in model.training_info:
         yield from _graph_tensors(training.initialization)
         yield from _graph_tensors(training.algorithm)
@@ -45,11 +58,7 @@ def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
+    for node in graph.node:
         yield from _attribute_tensors(node.attribute)
 
 
@@ -58,7 +67,10 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
         if attribute.HasField("t"):
             yield attribute.t
         yield from attribute.tensors
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+        sparse_tensors = list(attribute.sparse_tensors)
+        if attribute.HasField("sparse_tensor"):  # an unset field reads as an empty tensor
+            sparse_tensors.append(attribute.sparse_tensor)
+        for sparse in sparse_tensors:
             yield from (sparse.values, sparse.indices)
         for graph in graphs_of(attribute):
             yield from _graph_tensors(graph)

@@ -1,4 +1,4 @@
-"""Raising the operator set of a model by onnx's version converter."""
+"""The conversion of a model to a later operator set by onnx's version converter."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string, sizes_of
 from onnx_ops.model.walk import graphs_in, model_nodes
-from sliceport.errors import InvalidSlice, ModelError
+from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 from sliceport.wording import shorten
 
 _ASYMMETRIC_RESIZE = 10
-"""The last version in which Resize maps coordinates as `asymmetric` does; 11 has another default."""
+"""The last operator set whose Resize maps coordinates as `asymmetric` does; 11 has another default."""
 _BATCHED_SCAN = 8
-"""The only version in which Scan has a batch axis and lengths of sequences."""
+"""The only operator set whose Scan has a batch axis and lengths of sequences."""
 _MASK_OF_ZEROS = 11
-"""The last version in which the mask of a Dropout is zeros on onnxruntime; 12 has ones where nothing is dropped."""
+"""The last operator set whose Dropout has a mask of zeros on onnxruntime; from 12 on, ones mark what is kept."""
 _FLATTENING_SOFTMAX = 12
-"""The last version in which Softmax and Hardmax flatten the axes from their axis on; 13 has one axis."""
+"""The last operator set whose Softmax and Hardmax work on all axes from `axis` on; from 13 on, on `axis` alone."""
 
 
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
-    """Return a copy of a model of a lower operator set, converted to `version`.
+    """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the external weights, and keeps the metadata of the model, which onnx's converter drops.
+    The copy shares the external weights. Metadata and doc strings, which onnx's converter drops, are copied from the
+    model, except for those of its tensors.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
-            the conversion; a node has an attribute of a wrong type; or the converter fails.
+            the conversion; a node has an invalid attribute; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
@@ -42,8 +43,8 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     try:
         with defaults_aside(model):
             changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
-    except (InvalidSlice, TypeError) as error:
-        raise ModelError(f"a node has an attribute of a wrong type ({error}).") from None
+    except (InvalidSlice, DynamicSlice, TypeError) as error:
+        raise ModelError(f"a node has an invalid attribute ({error}).") from None
     if changed is not None:
         name = f"{changed.op_type} {node_name(changed)!r}"
         raise ModelError(
@@ -64,7 +65,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after the conversion, which does not adapt it correctly."""
+    """Return whether a node may compute something else after onnx's conversion, which does not adapt it correctly."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Softmax", "LogSoftmax"):
@@ -77,7 +78,7 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _loses_size_0(node: ir.Node) -> bool:
-    """Return whether the converted Softmax may lose a size of 0.
+    """Return whether a Softmax of known rank may lose a size of 0 of its output in the conversion.
 
     The converter flattens the data into a matrix before the Softmax, and restores the sizes by a Reshape after it. In
     the shape of a Reshape, 0 copies the size at the same index of the matrix.
@@ -85,9 +86,11 @@ def _loses_size_0(node: ir.Node) -> bool:
     value = node.inputs[0] if node.inputs else None
     sizes = None if value is None else sizes_of(value)
     axis = 0 if not sizes else read_int(node, "axis", 1) % len(sizes)
-    if sizes is None or axis == len(sizes) - 1:  # the converter adds no Flatten
+    # The converter does not flatten at the last axis. An unknown rank is common, so it does not stop the conversion.
+    if sizes is None or axis == len(sizes) - 1:
         return False
-    # A size of 0 is kept if it is one of the factors of the matrix's size at the same index.
+    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix are the axes
+    # before `axis`, the columns are the axes from `axis` on.
     kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
     return not all(kept)
 
@@ -95,7 +98,7 @@ def _loses_size_0(node: ir.Node) -> bool:
 def _repeats_elements(node: ir.Node) -> bool:
     """Return whether an Upsample or a Resize certainly repeats each element a whole number of times.
 
-    In this case, the coordinates of opset 10, which are rounded down, agree with the default ones of later opsets.
+    If so, the coordinates of opset 10, which are rounded down, agree with the default ones of later opsets.
     """
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
@@ -107,7 +110,7 @@ def _repeats_elements(node: ir.Node) -> bool:
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:
-    """Run `convert` in a child of the sandbox, because onnx's converter may crash; this process may be such a child."""
+    """Run `convert` in a child of the sandbox, because it may crash, or in this process if this is such a child."""
     if is_expendable():
         return convert(model, version)
     converted: bytes = supervisor.call(convert, model, version)
@@ -115,7 +118,7 @@ def _convert_apart(model: bytes, version: int) -> bytes:
 
 
 def convert(model: bytes, version: int) -> bytes:
-    """Convert a serialized model to a version of the standard operator set."""
+    """Convert a serialized model to another operator set. Raise a TypeError if a node would read wrong types then."""
     from onnx import version_converter  # only needed here
 
     proto = onnx.load_model_from_string(model)
@@ -136,7 +139,10 @@ def _has_right_types(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy metadata, doc strings, quantization annotations and external tensors of a graph and the graphs in it."""
+    """Copy the metadata, doc strings, quantization annotations and external tensors of a graph and its subgraphs.
+
+    Those of a node are copied to the node that computes a value of the same name as the first output.
+    """
     after.metadata_props.update(before.metadata_props)
     for name, value in after.initializers.items():
         original = before.initializers.get(name)

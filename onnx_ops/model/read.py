@@ -6,15 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from onnx_ops.model.check import check_data_files, check_proto
+from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
+from onnx_ops.model.proto_walk import all_tensors
 from sliceport.arguments import is_path
 from sliceport.errors import ModelError, UsageError
 from sliceport.wording import shorten
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
-    except Exception as error:  # protobuf raises errors of its own classes, which depend on the format
+    except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
         reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
@@ -80,8 +84,8 @@ def read_any(model: Any) -> CheckedModel:
         return model
     if is_path(model):
         return read_checked(model)
-    proto = onnx.ModelProto()
     if isinstance(model, onnx.ModelProto):
+        proto = onnx.ModelProto()
         proto.CopyFrom(model)
         return check_model(proto)
     if not is_onnx_ir(model):
@@ -90,17 +94,35 @@ def read_any(model: Any) -> CheckedModel:
     import onnx_ir as ir
 
     try:
-        ir.serde.serialize_model_into(proto, model)
-    except Exception as error:  # onnx-ir and protobuf have their own classes of errors
+        proto = serialize(model)
+    except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
     tensors = (value.const_value for value in model.graph.initializers.values())
-    # onnx-ir keeps the folder in each external tensor. All data files of a model are in one folder.
+    # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])
 
 
+def serialize(model: ir.Model) -> onnx.ModelProto:
+    """Return a model as a ModelProto whose tensors have their metadata once; onnx-ir alone would write them twice.
+
+    Raises:
+        Exception: The model cannot be serialized; onnx-ir and protobuf have several classes of errors for that.
+    """
+    import onnx_ir as ir
+
+    proto = ir.serde.serialize_model(model)
+    for tensor in all_tensors(proto):
+        entries = {entry.key: entry.value for entry in tensor.metadata_props}
+        if len(entries) < len(tensor.metadata_props):
+            del tensor.metadata_props[:]
+            for key, value in entries.items():
+                tensor.metadata_props.add(key=key, value=value)
+    return proto
+
+
 def is_onnx_ir(model: Any) -> bool:
-    """Return whether a model is an `onnx_ir.Model`, without importing onnx-ir, which takes long."""
+    """Return whether a model is an `onnx_ir.Model`. Do not import onnx-ir for this, because that takes long."""
     kinds = type(model).__mro__
     return any(kind.__module__.partition(".")[0] == "onnx_ir" and kind.__name__ == "Model" for kind in kinds)
 
@@ -112,8 +134,10 @@ def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> C
         ModelError: The model is not well-formed, or one of its data files in `base_dir` is not a regular file.
     """
     findings = check_proto(proto)
-    if base_dir:
-        check_data_files(findings, base_dir)
+    for name in sorted(findings.data_files) if base_dir else ():
+        file = os.path.join(base_dir, name)
+        if os.path.exists(file) and not os.path.isfile(file):  # a pipe, say, which may never end
+            raise ModelError(f"its data file {name!r} is not a regular file.")
     return CheckedModel(proto, findings, base_dir, path)
 
 
@@ -125,16 +149,14 @@ def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     except ModelError as error:
         if not path:
             raise
-        # The cause skips `error`, so that a traceback does not print the same message twice.
+        # The cause of `error` takes its place, so that a traceback does not print the same message twice.
         raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the message of the error at the start of a chain, on one line and without its full stop.
+    """Return the message of the original error, around which onnx-ir wraps several others.
 
-    An error without a message is described by its type.
-
-    onnx-ir wraps an error in several other errors.
+    The message is on one line, without its full stop. An error without a message is described by its type.
     """
     while error.__cause__ is not None:
         error = error.__cause__

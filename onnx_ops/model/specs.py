@@ -1,6 +1,6 @@
 """The spec and the Regions of a slicing node: Slice-1/10/11/13, Split-1/2/11/13/18 and ov_ext::StridedSlice-1.
 
-Source: the ONNX operator pages. Parameters are attributes, initializers and outputs of Constant nodes.
+Parameters are read from attributes, initializers and outputs of Constant nodes. Source: the ONNX operator pages.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
-_Formats = dict[int, tuple[str, int]]  # by element type: the code in `struct`, and the bytes of an element
+_Formats = dict[int, tuple[str, int]]  # by the number of an element type: its code in `struct`, and its bytes
 _INT64_FORMAT: _Formats = {ElementType.INT64.value: ("q", 8)}
 _FORMATS: _Formats = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
-_MAX_PARAMETERS = 2**20
+_MAX_PARAMETERS = 2**20  # far above MAX_AXES and the parts of real models; a longer list would only take memory
 
 
 class MissingParameter(DynamicSlice):
@@ -49,7 +49,7 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
 
     Raises:
         InvalidSlice: The node breaks its specification.
-        DynamicSlice: The shape is not known, or a parameter is not a constant that can be read.
+        DynamicSlice: The shape of the data is not known; or see `slice_spec`, `split_spec` and `strided_slice_spec`.
     """
     shape = known_shape(node)
     if shape is None:
@@ -63,7 +63,7 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
 
 @lru_cache(maxsize=1024)
 def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
-    """Resolve a spec. The cache pays because models repeat their slices in each layer."""
+    """Resolve a spec. The cache saves time because models repeat their slices in each layer."""
     return spec.resolve(shape)
 
 
@@ -103,13 +103,13 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 
 
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of a Split node of data of `shape`, with the size of each part.
+    """Return the spec of a Split of data of `shape`, with the size of each part.
 
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
 
     Raises:
-        InvalidSlice: The data are a scalar, the number of inputs is wrong, a parameter is not valid, or the parts are
-            given twice or not at all (opset 18), or do not match the outputs.
+        InvalidSlice: The data are a scalar, the number of inputs is wrong, a parameter is not valid, the number of
+            parts is not the number of outputs, or Split-18 has both or neither of `split` and `num_outputs`.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
@@ -142,7 +142,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the spec of a Split of data that may have open sizes; count its axis from the front if the rank is known.
+    """Return the spec of a Split of data that may have open sizes. Its axis is not negative if the rank is known.
 
     Args:
         node: The Split.
@@ -156,13 +156,15 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     axis = read_int(node, "axis", 0)
     has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
     size = sizes[axis] if sizes is not None and has_axis else None
-    is_written = "split" in node.attributes or (_takes_sizes(opset) and has_sizes_input(node))
+    # From operator set 13 on, Split has no attribute `split`, and `split_spec` does not read one.
+    has_attribute = opset < SPLIT_INPUT_OPSET and "split" in node.attributes
+    is_written = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
     name = "its data" if data is None else repr(data.name)
     if not is_written and size is None:
         raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
-    # 0 stands for an open size. `split_spec` uses the size of the split axis only if the part sizes are not written; in
-    # that case, the check above has found that it is known.
+    # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
+    # written. In that case, the check above has made sure that the size is known.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
@@ -170,17 +172,17 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
 
 
 def has_sizes_input(node: NodeView) -> bool:
-    """Return whether a Split has the input with the sizes of its parts, and does not leave it out by an empty name."""
+    """Return whether a Split has the input for the sizes of its parts. An empty name leaves the input out."""
     return len(node.inputs) > 1 and node.inputs[1] is not None
 
 
 def _takes_sizes(opset: int) -> bool:
-    """Return whether the Split of an operator set may have the sizes of its parts as an input."""
+    """Return whether the Split of an operator set has an input for the sizes of its parts."""
     return opset == 1 or opset >= SPLIT_INPUT_OPSET
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Raise InvalidSlice unless a node has from `fewest` to `most` inputs. Left-out ones count if others follow."""
+    """Raise InvalidSlice unless a node has from `fewest` to `most` inputs, counting left-out ones before the last."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -188,7 +190,7 @@ def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
 
 
 def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """Return the integers of an input that is a one-dimensional constant; None if it is left out."""
+    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None

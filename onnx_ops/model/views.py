@@ -1,4 +1,4 @@
-"""The parts of a model that its readers need, from a ModelProto (`proto_model`) and from onnx-ir (`ir_model`) alike.
+"""Protocols for reading a model: a ModelProto satisfies them by `proto_model`, an onnx-ir model by `ir_model`.
 
 All names are those of onnx-ir. Its classes satisfy these protocols as they are, except for its model, which
 `ir_model.IrModel` wraps.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Dims = tuple[int | str | None, ...]
-"""Sizes: numbers, symbols, or None for an open size without a name."""
+"""The size of each axis: a number, the name of an open size, or None for an open size without a name."""
 Sizes = tuple[int | None, ...]
 """The size of each axis, None for an open one."""
 INT, STRING, TENSOR, GRAPH, INTS, GRAPHS = 2, 3, 4, 5, 7, 10
@@ -25,14 +25,14 @@ INT, STRING, TENSOR, GRAPH, INTS, GRAPHS = 2, 3, 4, 5, 7, 10
 
 
 class DimView(Protocol):
-    """An open size; its value is its name, if it has one."""
+    """An open size. Its value is its name, or None."""
 
     @property
     def value(self) -> str | None: ...
 
 
 class ShapeView(Protocol):
-    """The sizes of a tensor, numbers and open ones."""
+    """The sizes of a tensor: numbers, and a `DimView` for each open size."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[int | DimView]: ...
@@ -57,8 +57,8 @@ class AttributeView(Protocol):
     """An attribute of a node.
 
     Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
-    view of a ModelProto. A reference to an attribute of the surrounding function has no value, and that attribute's
-    name in `ref_attr_name`.
+    view of a ModelProto. If the attribute refers to one of the surrounding function, `ref_attr_name` is the name of
+    that one, and there is no value.
     """
 
     @property
@@ -75,8 +75,9 @@ class AttributeView(Protocol):
 class ValueView(Protocol):
     """A graph input, a constant or an output of a node.
 
-    A left-out output has an empty name. `const_value` is set on initializers and by `set_constant`; `nodes.constant`
-    finds outputs of Constant nodes, too. `meta` holds notes by name; `uses()` is true if a node reads the value.
+    A left-out output has an empty name. `const_value` is set for initializers and by `ModelView.set_constant`, but not
+    for outputs of Constant nodes: see `nodes.constant`. `meta` has notes by name. `uses()` is true if a node reads the
+    value.
     """
 
     @property
@@ -131,7 +132,7 @@ class GraphView(Protocol):
 
 
 class ModelView(Protocol):
-    """A model without functions and defaults (see `defaults_aside`), and the changes made while it is read."""
+    """A model without functions and defaults (see `defaults_aside`), with the changes that its readers make."""
 
     @property
     def graph(self) -> GraphView: ...
@@ -139,47 +140,39 @@ class ModelView(Protocol):
     def opset_imports(self) -> Mapping[str, int]: ...
 
     def origin(self, node: Any) -> str:
-        """Return the place of a node in the function that it was inlined from; see `NodeInModel.origin`."""
-        ...
+        """Return the function that a node was inlined from, and its place there; see `NodeInModel.origin`."""
 
     def written_name(self, node: Any) -> str:
-        """Return the name that a node has in the file, after the name of its function if it was inlined."""
-        ...
+        """Return the name of a node in the file. The name of a function and a dot precede it if it was inlined."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Store the elements of a value; the node that computes it stays."""
-        ...
+        """Store the elements of a value. The node that computes the value stays."""
 
     def set_shape(self, value: Any, dims: Dims) -> None:
         """Set the sizes of a value."""
-        ...
 
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
-        """Give a value an inferred element type and inferred sizes; 0 and None keep those that it has."""
-        ...
+        """Set the element type and the sizes of a value. The element 0 and the dims None leave them as they are."""
 
     def detach_weights(self) -> None:
         """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
-        ...
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
         """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
-        ...
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Replace the outputs of a node by constants (element type, elements) and remove the node from its graph."""
-        ...
+        """Replace each output of a node by a constant (element type, elements), and remove the node from its graph."""
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Return a size of a ModelProto: a number, a symbol, or None. Some exporters write -1 for an open size."""
+    """Return a size of a ModelProto as in `Dims`. Some exporters write -1 for an open size, which becomes None."""
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
 
 
 def dims_of(shape: ShapeView | None) -> Dims | None:
-    """Return the sizes of a shape as numbers, symbols or None; None if there is no shape."""
+    """Return the sizes of a shape as `Dims`; None if there is no shape."""
     return None if shape is None else tuple([dim if isinstance(dim, int) else dim.value for dim in shape])
 
 

@@ -23,7 +23,7 @@ def graphs_in(node: NodeView) -> Sequence[Any]:
     """Return the graphs in the attributes of a node, without the graphs in their nodes."""
     attributes = node.attributes
     attributes = getattr(attributes, "data", attributes)  # onnx-ir's class wraps a dictionary, which is faster
-    if not attributes:
+    if not attributes:  # the common case
         return ()
     graphs: tuple[Any, ...] = ()
     for attribute in attributes.values():
@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the nodes of a graph and of the graphs in it, each with the names of the nodes and attributes around it."""
+    """Yield the nodes of a graph and of the graphs in it, each with a `node.attribute` for each graph around it."""
     for node in graph:
         yield scope, node
         if graphs_in(node):
@@ -79,9 +79,9 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
 
 
 def model_graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the main graph, and the graphs in its nodes and in the nodes of the functions."""
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    return [model.graph, *dict.fromkeys(graph for holder in holders for graph in _subgraphs(holder))]
+    """Return the main graph, and the graphs in its nodes and in the nodes of functions, each once."""
+    in_functions = (graph for function in model.functions.values() for graph in _subgraphs(function))
+    return [*all_graphs(model), *dict.fromkeys(in_functions)]
 
 
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
@@ -95,13 +95,13 @@ def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
 
 
 def count_uses(value: ir.Value) -> int:
-    """Return `len(value.uses())` without its copy of the uses, which is slow if there are many."""
+    """Return `len(value.uses())`, without the copy of all uses that onnx-ir makes for it."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the nodes of graphs, subgraphs and functions, each with the version of its standard operator set."""
+    """Yield the nodes of all graphs and functions, each with the version of its standard operator set."""
     version = standard_opset(model.opset_imports)
     for node in all_nodes(model.graph):
         yield node, version
@@ -112,7 +112,7 @@ def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the pairs of `every_node`, except those in functions of `ov_ext`: StridedSlice is rewritten as a whole."""
+    """Yield the pairs of `every_node`, except for nodes in functions of `ov_ext`, whose calls are rewritten instead."""
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)

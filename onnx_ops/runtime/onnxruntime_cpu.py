@@ -1,4 +1,4 @@
-"""onnxruntime's CPU execution provider, in a child of the sandbox: a model can crash the process that runs it."""
+"""onnxruntime's CPU execution provider. It runs in a child of the sandbox, because a model can crash its process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["NAME", "load", "side", "version", "whole_model"]
 
 
 def load() -> Any:
-    """Import and return onnxruntime, whichever distribution provides it.
+    """Import and return onnxruntime, which several distributions provide.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
@@ -36,7 +36,7 @@ def version() -> str:
 
 
 def side(level: str = "none") -> Side:
-    """Return the engine with a level of graph optimisation.
+    """Return the engine with a level of graph optimisation, a key of `session.LEVELS`.
 
     By default, optimisation is off, because onnxruntime's EliminateSlice drops steps.
 
@@ -56,7 +56,7 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
         data_folder: The folder of external data, or an empty string.
 
     Raises:
-        ModelError: The model cannot be serialized, because it has more than 2 GiB, say.
+        ModelError: The model cannot be serialized, for example because it has more than 2 GiB.
     """
     defaults = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]

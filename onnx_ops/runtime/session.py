@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onnx_ops.model.element_type import BITS
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
@@ -30,26 +31,27 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_ELEMENT_BYTES = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
-"""Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
-_LENGTH = struct.Struct("<Q")
+_LENGTH = struct.Struct("<Q")  # of a string, in bytes
+# The place in onnxruntime's sources at the start of its messages: a path, a line and the signature of a function.
 _POSITION = re.compile(r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ")
-_fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats made of these bytes are far from 0 and from each other
+_fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are far from 0 and from each other
 
 
 @dataclass(frozen=True)
 class Captured(TensorBytes):
-    """The bytes of a tensor that a model reads or computes. Each string is its length in 64 bits, then its bytes.
+    """The bytes of a tensor that a model reads or computes.
+
+    Elements of less than a byte are packed. Each string is stored as its length in 64 bits, followed by its bytes.
 
     Attributes:
-        element: The number of its element type in TensorProto.
+        element: The number of the element type in TensorProto.
     """
 
     element: int
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """Return the bytes of an array; elements of less than a byte are packed."""
+        """Return the bytes of an array."""
         if array.dtype == object or array.dtype.kind == "U":
             return cls(_pack_strings(array), array.shape, STRING)
         import onnx_ir as ir
@@ -62,7 +64,7 @@ class Captured(TensorBytes):
         return cls(data, array.shape, dtype.value)
 
     def array(self) -> npt.NDArray[Any]:
-        """Return the tensor as an array of a type of NumPy or ml_dtypes, strings as objects."""
+        """Return the tensor as an array, whose type is one of NumPy or ml_dtypes; strings are Python objects."""
         if self.element == STRING:
             return np.array(_unpack_strings(self.data), object).reshape(self.shape)
         import onnx_ir as ir
@@ -79,13 +81,13 @@ class Captured(TensorBytes):
 def run(
     model: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], level: str, disabled: Sequence[str] = ()
 ) -> dict[str, Value]:
-    """Run a model and return its outputs by name, without those whose bytes onnxruntime does not return.
+    """Run a model and return its outputs by name. Outputs that onnxruntime cannot return to Python are omitted.
 
     Args:
         model: The model.
         inputs: An array for each input.
-        level: The level of graph optimisation, a name of `LEVELS`.
-        disabled: The names of optimizers that onnxruntime leaves out.
+        level: The level of graph optimisation, a key of `LEVELS`.
+        disabled: The names of optimizers that onnxruntime must not use.
 
     Raises:
         ModelError: onnxruntime does not load or run the model.
@@ -95,12 +97,13 @@ def run(
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    options.log_severity_level = 4
+    options.log_severity_level = 4  # fatal messages only, because errors are raised
     if level == "none":  # prepacking a constant matrix changes the order in which its products are summed
         options.add_session_config_entry("session.disable_prepacking", "1")
     if model.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
-    # If a tensor is empty, kernels may leave outputs unwritten. A new fill for each run makes such values differ.
+    # If an input is empty, kernels may leave outputs unwritten. Filling new memory with another byte for each run makes
+    # such outputs differ between runs.
     if any(array.size == 0 for array in inputs.values()):
         _fill_new_memory(next(_fill_bytes))
     try:
@@ -109,7 +112,7 @@ def run(
         return _run_session(ort, session, inputs, model.outputs)
     except (MemoryError, ImportError):
         raise
-    except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
+    except Exception as error:  # onnxruntime's classes of errors have no base class of their own
         message = " ".join(_POSITION.sub("", str(error)).split())
         if "bad_alloc" in message or "Failed to allocate memory" in message:
             raise MemoryError from None
@@ -131,11 +134,11 @@ def _fill_new_memory(fill: int) -> None:
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run a session. The inputs are OrtValues, because NumPy lacks some of ONNX's types, unless one has strings."""
+    """Run a session on OrtValues, because NumPy lacks some of ONNX's types; on arrays if an input has strings."""
     captured = {name: Captured.of(array) for name, array in inputs.items()}
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
-    if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no strings
+    if any(value.element == STRING for value in captured.values()):  # which `run_with_ort_values` does not accept
         for name in names:
             outputs |= _run_for_output(session, name, feeds)
         return outputs
@@ -148,8 +151,9 @@ def _make_feed(ort: Any, value: Captured) -> Any:
     if value.element == STRING:
         return value.array()
     count = int(np.prod(value.shape, dtype=np.int64))
-    width = _ELEMENT_BYTES.get(value.element, 1)
-    data = np.zeros(count * width, np.uint8)  # onnxruntime reads this many bytes even if elements are packed
+    width = max(1, BITS[value.element] // 8)
+    # onnxruntime reads a byte or more for each element, even if elements are packed.
+    data = np.zeros(count * width, np.uint8)
     data[: value.data.size] = value.data
     array = data.view(f"V{width}").reshape(value.shape)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)  # the OrtValue keeps the array alive
@@ -158,7 +162,7 @@ def _make_feed(ort: Any, value: Captured) -> Any:
 def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[str, Value]:
     """Compute one output by `session.run`, which also accepts strings and returns sequences.
 
-    The result is empty if onnxruntime cannot convert the output to Python.
+    The result maps the name to the output. It is empty if onnxruntime cannot convert the output to Python.
     """
     try:
         (result,) = session.run([name], dict(feeds))
@@ -170,7 +174,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Return a result as an array, or as a tuple for a sequence or a map; None for an empty optional."""
+    """Return a result as an array, a sequence or a map as a tuple, and an empty optional as None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):

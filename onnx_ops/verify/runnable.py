@@ -94,7 +94,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     proto = checked.proto
     if embed_function(model) or is_changed:
         proto = ir.serde.serialize_model(model)
-    elif checked.findings.has_external_data:
+    elif checked.findings.data_files:
         proto = onnx.ModelProto()
         proto.CopyFrom(checked.proto)
     with path_in_errors(checked.path):

@@ -106,6 +106,8 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
          "sizes-that-fix-an-open-axis y: split=[1, 2] fixes 'n' to 3"),
         ("(float[n] x) => (float[a] y, float[b] z) { t = Neg(x)  y, z = Split(t) }", 13,
          "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
+        ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<split = [1, 2]>(x) }", 13,
+         "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18,
          "num-outputs-that-leaves-the-last-part-empty y: a part of the 2 is empty for some sizes of 'n', such as 1"),
         (f"(float[n] x) => (float[m] y) {FLIP.replace('{-1}', '{-3}', 1)} {{ y = Slice(x, s, e, a, t) }}", 13,

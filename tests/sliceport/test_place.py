@@ -17,10 +17,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx_models import parse
+from onnx_models import parse, read_model
 from platforms import POSIX
 
-from onnx_ops.model.io import read_model, write_model
+from onnx_ops.model.io import write_model
 from sliceport import json_text
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError

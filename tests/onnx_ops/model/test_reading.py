@@ -12,10 +12,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
+from onnx_models import read_model
 
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
-from onnx_ops.model.io import read_model
 from onnx_ops.model.ir_model import IrModel
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError

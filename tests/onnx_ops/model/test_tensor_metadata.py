@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx_models import parse
+import onnx_ir as ir
+from onnx_models import parse, read_model
 
 import sliceport
-from onnx_ops.model.io import read_model, write_model
+from onnx_ops.model.io import write_model
+from onnx_ops.model.read import read_any
 
 TEXT = """(bool c) => (float[2] y, float[2] u) <float[2] weight = {1, 2}> {
     k = Constant <value = float[2] in_node {1, 2}> ()
@@ -104,3 +106,10 @@ def test_weights_that_move_keep_their_metadata(tmp_path: Path) -> None:
     assert [entry.value for entry in written.external_data if entry.key == "location"] == ["o.onnx.data"]
     (read,) = onnx.load(tmp_path / "other" / "o.onnx").graph.initializer
     assert onnx.numpy_helper.to_array(read).tolist() == np.ones((100, 100)).tolist()
+
+
+def test_metadata_of_a_model_in_memory_are_written_once(tmp_path: Path) -> None:
+    model = ir.from_proto(build())
+    assert metadata(read_any(model).proto) == metadata(build())
+    sliceport.lower(model).write(tmp_path / "out")
+    assert metadata(onnx.load(tmp_path / "out" / "model.onnx")) == metadata(build())

@@ -85,6 +85,17 @@ def test_slice_that_the_provider_takes_stays(provider: device.Device, body: str)
     np.testing.assert_allclose(got, compute(ir.serde.serialize_model(model), x=data)[0], rtol=1e-4, atol=1e-5)
 
 
+def test_slice_of_backward_rows_stays(provider: device.Device) -> None:
+    """The first element that it selects is at a multiple of 16 bytes, but its elements are not one run."""
+    bounds = "int64[2] s = {0, -1}, int64[2] e = {4, -9}, int64[2] a = {1, 2}, int64[2] t = {1, -1}"
+    body = "{ p = Relu(x)  q = Slice(p, s, e, a, t)  y = Relu(q) }"
+    proto = parse(f"(float[1, 8, 5] x) => (float[a, b, c] y) <{bounds}> {body}", 13)
+    assert harden_for_directml(from_proto(proto)).changes == ()
+    data = np.random.default_rng(2).standard_normal((1, 8, 5), np.float32)
+    (got,) = provider.run_onnx(proto.SerializeToString(), {"x": data}, ["y"])
+    np.testing.assert_array_equal(got, compute(proto, x=data)[0])
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 4), (1, 8, 1), (1, 9, 3)])
 def test_parts_of_several_runs_or_at_other_addresses_stay(shape: tuple[int, ...]) -> None:
     starts = "five" if shape[-1] == 3 else "four"

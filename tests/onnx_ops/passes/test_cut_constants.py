@@ -10,9 +10,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
+from onnx_models import read_model
 
 from onnx_ops.infer.facts import MAX_BYTES
-from onnx_ops.model.io import from_proto, read_model
+from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import LARGE_BYTES, constant
 from onnx_ops.passes import rewrite
 

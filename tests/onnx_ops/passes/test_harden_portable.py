@@ -162,6 +162,14 @@ def test_softmax_is_raised_only_if_it_takes_the_same_sizes_afterwards(sizes: str
     assert compute(written, x=empty)[0].shape == empty.shape
 
 
+def test_reference_to_an_attribute_outside_a_function_leaves_the_operator_set() -> None:
+    nodes = "y = Softmax<axis = 1>(x)  z = Slice<starts = [0], ends = [1]>(x)"
+    proto = parse(f"(float[2, 3, 4] x) => (float[2, 3, 4] y, float[a, b, c] z) {{ {nodes} }}", 9)
+    proto.graph.node[0].attribute[0].ref_attr_name = "axis"
+    _, result = harden(proto, verify=False)
+    assert result.changes.notes[0].startswith("the operator set stays 9: a node has an invalid attribute (")
+
+
 def test_model_with_a_scan_over_batches_keeps_its_operator_set() -> None:
     body = "body = b (float[3] a) => (float[3] s) { s = Neg(a) }"
     graph = (

@@ -11,10 +11,11 @@ import onnx_ir as ir
 import pytest
 from amounts import some
 from onnx import helper, numpy_helper
+from onnx_models import read_model
 from pass_cases.conditions import FIRES
 
 import sliceport
-from onnx_ops.model.io import from_proto, read_model
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, SplitToSlicePass, rewrite, simplify
 from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.harden_portable import harden_portably

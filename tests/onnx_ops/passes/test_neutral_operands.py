@@ -9,10 +9,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
+from onnx_models import read_model
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 from sessions import compute
 
-from onnx_ops.model.io import from_proto, read_model
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes.neutral_operands import _ARITHMETIC, _HIDING, RemoveNeutralOperandsPass
 
 X = np.array([[0.0, -0.0, 1.5], [-0.0, 2.0, -3.0]], np.float32)

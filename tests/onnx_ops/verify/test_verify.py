@@ -23,6 +23,7 @@ from platforms import ended_by
 
 import sliceport
 from onnx_ops import passes
+from onnx_ops.model import io
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify import verify_directml
@@ -423,7 +424,7 @@ def test_the_written_file_is_verified(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(supervisor, "call", call)
     path = saved(tmp_path, sliced())
-    monkeypatch.setattr(ir, "save", lambda _model, file, **_: onnx.save(sliced(2, 6), file))
+    monkeypatch.setattr(io, "serialize", lambda _model: sliced(2, 6))
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
     assert sent
     assert passes.BY_DEFAULT
