@@ -90,15 +90,15 @@ class AxisSlice(NamedTuple):
         return resolve_axis(*self, size) == range(size)
 
     def is_empty_for_every_size(self) -> bool:
-        """Return whether a forward slice selects nothing from an axis of any size."""
+        """Return whether this is a forward slice that selects nothing from an axis of any size."""
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        For an unknown size (None), the result holds for every size. It is None if one of the slices goes backward or
-        counts from the end, or if the start or step of the result would exceed INT64_MAX.
+        If the size is unknown (None), the result is right for every size. It is None if one of the slices goes backward
+        or counts from the end, or if the start or step of the result would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -107,12 +107,11 @@ class AxisSlice(NamedTuple):
         """
         if size is not None:
             first = resolve_axis(*self, size)
-            selected = compose(first, resolve_axis(*following, len(first)))
-            return AxisSlice.of(selected)
+            return AxisSlice.of(compose(first, resolve_axis(*following, len(first))))
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Each slice has an end of its own. The nearer one counts, because both count from the front.
+        # Both ends are now indices of the whole axis, so the smaller one is where the result ends.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
@@ -234,7 +233,7 @@ class SplitSpec:
         the rest. Without it all parts must be equal.
 
         Raises:
-            InvalidSlice: The axis is out of range, `parts` is below 1, or the size does not divide in this way.
+            InvalidSlice: The axis is out of range, `parts` is below 1, or the axis cannot be divided into such parts.
 
         >>> SplitSpec.evenly(0, (7,), 3, uneven_last=True).sizes
         (3, 3, 1)
@@ -308,7 +307,7 @@ class StridedSliceSpec:
         begin: First index per entry.
         end: Exclusive end per entry.
         strides: Step per entry; None for all 1.
-        masks: The five masks, aligned with `begin`; by default every entry slices an axis.
+        masks: The five masks; by default every entry slices an axis.
     """
 
     begin: tuple[int, ...]

@@ -35,7 +35,8 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
             chains_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
     for chains in chains_ending_at.values():
-        chains.reverse()  # the sort keeps the order of equally long chains, and `pop` then takes the first of them
+        # `pop` takes the last chain: a longest one, and of these the one that was found first, as the sort is stable.
+        chains.reverse()
         chains.sort(key=itemgetter(0))
     tilings = []
     while size and chains_ending_at[size]:
@@ -55,7 +56,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of a largest set of disjoint runs, in order; of several, one with the most elements.
+    """Return the keys of a largest set of disjoint runs, in order. Of several such sets, one has the most elements.
 
     Args:
         runs: Non-empty runs of step 1.
