@@ -39,13 +39,14 @@ def read_catalogue() -> list[Case]:
 
 def draw_cases(count: int, seed: int) -> Iterator[Case]:
     """Yield random cases of the newest versions. Equal seeds give equal cases."""
-    chance = random.Random(seed)  # noqa: S311 - test data
+    chance = random.Random(seed)  # noqa: S311 - for test data
     rule = {"id": "random", "sentence": "A random node, read by the rules of its operator."}
     numbers: Counter[str] = Counter()
     for _ in range(count):
         shape = [chance.choice((1, 2, 3, 5)) for _ in range(chance.randint(1, 4))]
         steps = [chance.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
         axes = list(zip(shape, steps, strict=True))
+        # About half of the bounds are random and may lie outside the axis. The others select to the end of the axis.
         starts = [chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in axes]
         limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
         ends = [chance.choice((chance.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]
@@ -66,7 +67,7 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
-    """Build a case. Its name ends in its number among the cases of the same form and rule, which `numbers` counts."""
+    """Build a case. Its name ends in a number from `numbers`, which counts the cases of each form and rule."""
     written, *suffix = form.split()
     operator, _, version = written.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
@@ -83,4 +84,5 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
 
 
 def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row with tuples instead of lists, and with numbers instead of names such as INT64_MAX."""
     return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}
