@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sliceport.diffing.case import Case
 
 _MAX_TEXT = 26
+"""The largest number of characters on a line of a box."""
 _CHARACTER = 7.3
 """The width of a monospaced character of 12 pixels, in pixels and rounded up."""
 _ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
@@ -19,16 +20,16 @@ _ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
 
 @dataclass(eq=False)
 class Box:
-    """A box of a drawing.
+    """A box of a drawing. Positions and sizes are in pixels.
 
     Attributes:
         kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: the point where an edge
             passes through a layer.
         lines: One or two lines of text, none for a bend.
         title: The whole text.
-        sources: The boxes that edges lead from.
-        depth: Its layer: for a node, the length of the longest path to it.
-        x: The position of its centre from the middle of the drawing.
+        sources: The boxes whose edges lead to this box.
+        depth: Its layer, counted from the top. For a node, this is the length of the longest path to it.
+        x: The position of its centre, relative to the middle of the drawing.
     """
 
     kind: str
@@ -40,22 +41,23 @@ class Box:
 
     @property
     def y(self) -> float:
-        """The position of its centre from the upper edge."""
+        """The position of its centre, from the upper edge of the drawing."""
         return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
 
     @property
     def width(self) -> float:
         """Its width; 0 for a bend."""
-        return max((len(line) * _CHARACTER + 20 for line in self.lines), default=0)
+        padding = 20
+        return max((len(line) * _CHARACTER + padding for line in self.lines), default=0)
 
     @property
     def height(self) -> float:
-        """Its height; a bend takes the whole layer."""
+        """Its height: the whole layer, or half of it for a box with one line."""
         return _ROW if len(self.lines) != 1 else _ROW / 2
 
     @property
     def path(self) -> str:
-        """The curves that lead to it, and through it if it is a bend, as a path of SVG."""
+        """The curves that lead to the box as a path of SVG, with a line through the box if it is a bend."""
         top = self.y - self.height / 2
         curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
         for source in self.sources:
@@ -70,7 +72,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
     Args:
         case: The case.
-        wrong: The names of its outputs that differ.
+        wrong: The names of the outputs that differ.
     """
     boxes = _make_boxes(case, wrong)
     for box in boxes:  # inputs and constants are directly above their first reader
@@ -82,7 +84,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
                 box.sources[i] = Box("bend", depth=source.depth + 1, sources=[source])
                 boxes.append(box.sources[i])
     depth = max(box.depth for box in boxes)
-    for layer in range(depth + 1):
+    for layer in range(depth + 1):  # each box is near the mean position of its sources; boxes without any are last
         row = [box for box in boxes if box.depth == layer]
         row.sort(key=lambda box: sum(source.x for source in box.sources) / len(box.sources) if box.sources else inf)
         left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
@@ -94,7 +96,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
-    """Return a box for each node, input, constant and output of a case, with the depths of nodes and outputs."""
+    """Return a box for each node, input, constant and output of a case. Only nodes and outputs have their depths."""
     boxes_by_value: dict[str, Box] = {}
     boxes: list[Box] = []
     arrays = {**case.inputs, **case.constants}

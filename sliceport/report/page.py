@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 def open_template(name: str, **filters: Any) -> Template:
     """Return a template of this package that extends `report/page.html`; it escapes texts and makes them printable.
 
+    Args:
+        name: The template's file, such as `report/check.html`.
+        filters: Functions that the template uses as filters, by name.
+
     Raises:
         MissingExtra: jinja2 is not installed.
     """
