@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError
@@ -47,7 +47,8 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
     """
-    return {name: _read_sizes(name, sizes) for name, sizes in _check_mapping(shapes, "input_shapes", "sizes")}
+    items = read_mapping(shapes, "input_shapes", "inputs to sizes").items()
+    return {name: _read_sizes(name, sizes) for name, sizes in items}
 
 
 def _read_sizes(name: str, sizes: Any) -> tuple[int, ...]:
@@ -92,7 +93,8 @@ def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
     Raises:
         UsageError: `inputs` is neither None nor a mapping by name, or a value is not an array.
     """
-    return {name: _read_array(name, array) for name, array in _check_mapping(inputs, "inputs", "arrays")}
+    items = read_mapping(inputs, "inputs", "inputs to arrays").items()
+    return {name: _read_array(name, array) for name, array in items}
 
 
 def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
@@ -165,19 +167,26 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
     return elements
 
 
-def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
-    """Return the items of a mapping by input name, or no items for None; raise UsageError for anything else."""
-    if mapping is None:
-        return ()
-    rule = f"{option} must map names of inputs to {values}"
-    if not isinstance(mapping, Mapping):
+def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
+    """Return a mapping by name as a dict; None becomes an empty dict.
+
+    Args:
+        mapping: The argument.
+        option: Its name in the message.
+        content: The names and values in the message, such as `inputs to sizes`.
+
+    Raises:
+        UsageError: `mapping` is not a mapping, or a name is not a str.
+    """
+    rule = f"{option} must map names of {content}"
+    if not isinstance(mapping, Mapping | None):
         raise UsageError(f"{rule}, got {quote(mapping)}.")
-    for name in mapping:
+    for name in mapping or ():
         if not isinstance(name, str):
             raise UsageError(f"{rule}, got {quote(name)} as a name.")
-    return mapping.items()
+    return dict(mapping or {})
 
 
 def quote(value: Any) -> str:
-    """Return a wrong value for a message, cut after 80 characters."""
+    """Format a wrong value for a message, cut after 80 characters."""
     return shorten(repr(value), _MAX_QUOTED)
