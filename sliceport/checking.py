@@ -196,8 +196,8 @@ def parse_versions(texts: Sequence[str]) -> dict[str, str]:
     """
     versions = {}
     for text in texts:
-        name, equals, version = text.partition("=")
-        if not (name and equals and version):
+        name, _, version = text.partition("=")
+        if not (name and version):
             raise UsageError(f"engine version {text!r} must be written ENGINE=VERSION, as in openvino=2025.2.")
         versions[name] = version
     return versions

@@ -46,7 +46,7 @@ class ModelError(SliceportError, ValueError):
 
 
 class UsageError(SliceportError, ValueError):
-    """An option or argument that cannot be used, such as an input shape for an input the model lacks."""
+    """An option or argument that cannot be used, such as a shape for an input that the model lacks."""
 
 
 class OutputError(SliceportError, OSError):
@@ -63,7 +63,7 @@ class MissingExtra(SliceportError, ImportError):
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
-    """Return the error for a name that is not in `known`: the message lists these and suggests a similar one."""
+    """Return the error for a name that is not in `known`. Its message lists these names and suggests a similar one."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []

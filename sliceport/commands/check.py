@@ -54,11 +54,8 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     for kind in options.fail_on:
         if kind not in KINDS:
             raise unknown_name("kind", kind, KINDS)
-    return {
-        "engines": options.engines,
-        "engine_versions": versions,
-        "fail_on": options.fail_on,
-    } | shape_options(options)
+    arguments = {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
+    return arguments | shape_options(options)
 
 
 def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
@@ -68,16 +65,15 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
     progress.say(f"checking {model}")
     arguments = choose_open_sizes(model, options)
-    fail_on = arguments.pop("fail_on", None)
+    fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)
 
     def result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
-    files = {} if node_data_file is None else {node_data_file: check_node_data(result(), model)}
     return Outcome(
-        is_clean=not any(fail_on is None or node.kind in fail_on for node in report.findings),
+        is_clean=not any(node.kind in fail_on for node in report.findings),
         summary=lambda: summarize(result()),
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
@@ -86,9 +82,10 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
                 node.kind, node.op, node.node, node.detail or node.defect.trigger, engine=engine, defect=node.defect.id
             )
             for node in report.findings
+            # An invalid or fragile node is a finding even if no selected engine has a divergence.
             for engine in [each.engine for each in report.selection.divergences_of(node.defect)] or [""]
         ],
-        files=files,
+        files={} if node_data_file is None else {node_data_file: check_node_data(result(), model)},
     )
 
 

@@ -35,7 +35,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _list_executors() -> str:
-    """Format the engines that take part in comparisons, by format."""
+    """Format the engines that can take part in comparisons, for each format."""
     from sliceport.engines.registry import engines_of
     from sliceport.formats import formats
 

@@ -57,7 +57,11 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of an output, or an empty name for all other outputs, and the bounds of the tolerance."""
+    """Return the name of an output, which is empty for all other outputs, and the bounds of its tolerance.
+
+    Raises:
+        UsageError: The text is malformed.
+    """
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -121,10 +125,10 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
-    """Read the results of a probe. They determine the device, the seed and the sizes of inputs.
+    """Read the results of a probe, which determine the device, the seed and the sizes of inputs.
 
     Raises:
-        UsageError: An option has no effect on results.
+        UsageError: An option is given that has no effect on the results.
     """
     from sliceport.diffing.probe_results import read_results
 

@@ -14,12 +14,13 @@ from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
-"""Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
+"""Words that can be the shape of an input but not a file: no dot and no slash follow the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
 _MAX_DIGITS = 18
+"""The largest number of digits of a size. Such a size is below 2**63."""
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -105,7 +106,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the shapes of --input-shapes and, if it has the word `auto`, the argument `open_sizes` of `diff`.
+    """Return the shapes of --input-shapes and, if one of its words is `auto`, the argument `open_sizes` of `diff`.
 
     Raises:
         UsageError: A shape is malformed.
@@ -121,7 +122,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace `open_sizes` in options by shapes of the model's inputs, and return the options.
+    """Return options with `open_sizes` replaced by shapes of the model's inputs.
 
     Raises:
         UsageError: The model does not declare the rank of an input.
@@ -137,11 +138,11 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Spell options with several or optional values so that argparse can parse them.
+    """Return the words of a command line with options of several or optional values as argparse can parse them.
 
-    `--input-shapes` and `--input` are repeated for each value; `--simplify` and `--verify` become one word with their
-    value, which may be empty. A word that cannot be a value of the option before it, such as the name of a model,
-    becomes an argument.
+    `--input-shapes` and `--input` are repeated for each value. `--simplify` and `--verify` become one word with their
+    value, which may be empty. A word that cannot be a value of the option before it stays an argument of the command,
+    such as the name of a model.
 
     Args:
         words: The words of the command line.
@@ -200,9 +201,9 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """
     shapes = {}
     for text in texts:
-        name, colon, dims = text.rpartition(":")
+        name, _, dims = text.rpartition(":")
         sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
-        if not colon or not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
+        if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
             )
@@ -218,10 +219,10 @@ def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: A text is malformed, or an input has two files.
     """
-    files: dict[str, str] = {}
+    files = {}
     for text in texts:
-        name, equals, file = text.partition("=")
-        if not equals or not name or not file:
+        name, _, file = text.partition("=")
+        if not name or not file:
             raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
         if name in files:
             raise UsageError(f"input {name!r} is given two files.")
