@@ -8,13 +8,13 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError
+from sliceport.slicing.axis import INT64_MAX
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_MAX_SIZE = 2**63 - 1
 _MAX_QUOTED = 80
 """Limit for quotes of a wrong value in messages, in characters."""
 
@@ -47,17 +47,14 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
     """
-    items = read_mapping(shapes, "input_shapes", "inputs to sizes").items()
-    return {name: _read_sizes(name, sizes) for name, sizes in items}
-
-
-def _read_sizes(name: str, sizes: Any) -> tuple[int, ...]:
-    shape = read_integers(sizes, f"the shape of input {name!r}")
-    if any(size < 0 for size in shape):
-        raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
-    if any(size > _MAX_SIZE for size in shape):
-        raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(shape)}.")
-    return shape
+    result = {}
+    for name, sizes in read_mapping(shapes, "input_shapes", "inputs to sizes").items():
+        shape = result[name] = read_integers(sizes, f"the shape of input {name!r}")
+        if any(size < 0 for size in shape):
+            raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
+        if any(size > INT64_MAX for size in shape):
+            raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(shape)}.")
+    return result
 
 
 def read_integers(values: Any, name: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,21 +183,3 @@ class CheckReport(NodeFindings):
     def _count(self) -> str:
         counts = Counter(finding.kind for finding in self.findings)
         return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
-
-
-def parse_versions(texts: Sequence[str]) -> dict[str, str]:
-    """Parse versions written as `ENGINE=VERSION`.
-
-    Raises:
-        UsageError: A text is malformed.
-
-    >>> parse_versions(["openvino=2025.2"])
-    {'openvino': '2025.2'}
-    """
-    versions = {}
-    for text in texts:
-        name, _, version = text.partition("=")
-        if not (name and version):
-            raise UsageError(f"engine version {text!r} must be written ENGINE=VERSION, as in openvino=2025.2.")
-        versions[name] = version
-    return versions

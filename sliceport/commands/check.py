@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sliceport import progress
-from sliceport.checking import KINDS, Selection, parse_versions
+from sliceport.checking import KINDS, Selection
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, choose_open_sizes, shape_options
+from sliceport.commands.options import add_input_shapes, choose_open_sizes, parse_pairs, shape_options
 from sliceport.commands.outcome import Options, Outcome, finding
 from sliceport.errors import unknown_name
 
@@ -44,12 +44,9 @@ def _split(text: str) -> list[str]:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `sliceport.check`, and the kinds of --fail-on.
-
-    Raises:
-        UsageError: An engine or a kind is not known, or a version or a shape is malformed.
-    """
-    versions = parse_versions(options.engine_versions)
+    """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
+    versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
+    # A wrong engine or version is reported before a model is read.
     Selection(None if options.engines is None else tuple(options.engines), versions)
     for kind in options.fail_on:
         if kind not in KINDS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: report_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: list(chain.from_iterable(map(_list_findings, report.comparisons))),
+        list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
     )
 
 

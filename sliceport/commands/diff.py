@@ -57,11 +57,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of an output, which is empty for all other outputs, and the bounds of its tolerance.
-
-    Raises:
-        UsageError: The text is malformed.
-    """
+    """Return the name of an output, which is empty for all other outputs, and the bounds of its tolerance."""
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -125,11 +121,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
-    """Read the results of a probe, which determine the device, the seed and the sizes of inputs.
-
-    Raises:
-        UsageError: An option is given that has no effect on the results.
-    """
+    """Read the results of a probe. Refuse options that have no effect on results."""
     from sliceport.diffing.probe_results import read_results
 
     flags = {"other": "second model", "open_sizes": "--input-shapes"}

@@ -102,7 +102,8 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is malformed.
     """
-    return shape_options(options) | {"inputs": parse_inputs(options.input), "seed": read_seed(options.seed)}
+    inputs = parse_pairs(options.input, "input", "NAME=FILE.npy")
+    return shape_options(options) | {"inputs": inputs, "seed": read_seed(options.seed)}
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -213,21 +214,21 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
-    """Parse files written as `NAME=FILE.npy`; return them by input.
+def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
+    """Parse names with values, written as `NAME=VALUE`. In messages, `kind` is a noun for them, and `form` an example.
 
     Raises:
-        UsageError: A text is malformed, or an input has two files.
+        UsageError: A text is malformed, or a name occurs twice.
     """
-    files = {}
+    values: dict[str, str] = {}
     for text in texts:
-        name, _, file = text.partition("=")
-        if not name or not file:
-            raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
-        if name in files:
-            raise UsageError(f"input {name!r} is given two files.")
-        files[name] = file
-    return files
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise UsageError(f"{kind} {text!r} must be written {form}.")
+        if name in values:
+            raise UsageError(f"{kind} {name!r} is given twice.")
+        values[name] = value
+    return values
 
 
 def format_descriptions(lines: Mapping[str, str]) -> str:

@@ -90,31 +90,28 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
     main = next(iter(graphs))
-    colors: dict[str, dict[str, dict[str, str]]] = {main: {}}
+    marks_by_node: dict[str, dict[str, list[Mark]]] = {main: {}}
 
-    def color_node(graph: str, names: Sequence[str], mark: Mark) -> str:
+    def mark_node(graph: str, names: Sequence[str], mark: Mark) -> str:
         """Add a mark to the node of a graph with one of the names; return the id of the node, or an empty string."""
         ids = graphs.get(graph, {})
         # `ids` is None if the format has no `node_ids`. The name of the node, which is last, then serves as its id.
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
-            colors.setdefault(graph, {}).setdefault(id_, {}).setdefault(mark.text, mark.color)
+            marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)
         return id_
 
     for mark in marks:
         # The main graph is tried first. A node that is not in it is in the graph of a function.
-        holder = next(filter(None, (color_node(graph, mark.names, mark) for graph in graphs)), "")
+        holder = next(filter(None, (mark_node(graph, mark.names, mark) for graph in graphs)), "")
         body = f"{holder}/{mark.attribute}"
-        if mark.inner and not color_node(main, [f"{body}/{name}" for name in mark.inner], mark):
-            color_node(body, mark.inner, mark)
-    data = {
-        graph: {
-            "name": title,
-            "results": {
-                id_: {"value": "; ".join(color_by_text), "bgColor": next(iter(color_by_text.values()))}
-                for id_, color_by_text in texts.items()
-            },
+        if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):
+            mark_node(body, mark.inner, mark)
+    data = {}
+    for graph, nodes in marks_by_node.items():
+        results = {
+            id_: {"value": "; ".join(dict.fromkeys(mark.text for mark in node_marks)), "bgColor": node_marks[0].color}
+            for id_, node_marks in nodes.items()
         }
-        for graph, texts in colors.items()
-    }
+        data[graph] = {"name": title, "results": results}
     return to_text(data[main] if len(data) == 1 else data) + "\n"
