@@ -20,11 +20,7 @@ _MAX_QUOTED = 80
 
 
 def check_path(value: Any, name: str) -> None:
-    """Check that an argument is a path.
-
-    Args:
-        value: The argument.
-        name: Its name in the message, such as `model`.
+    """Check that an argument, which messages call `name`, is a path.
 
     Raises:
         UsageError: `value` is not a str or os.PathLike.
@@ -58,11 +54,7 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
 
 
 def read_integers(values: Any, name: str) -> tuple[int, ...]:
-    """Return a sequence of integers as a tuple of int.
-
-    Args:
-        values: The argument.
-        name: Its name in the message.
+    """Return a sequence of integers, which messages call `name`, as a tuple of int.
 
     Raises:
         UsageError: `values` is a text, a mapping, a set or not iterable, or an element is not an integer.
@@ -142,11 +134,7 @@ def read_seed(seed: Any) -> int:
 
 
 def read_names(names: Any, option: str) -> tuple[str, ...]:
-    """Return a sequence of names, such as those of executors, as a tuple.
-
-    Args:
-        names: The argument; a single str is not accepted.
-        option: Its name in the message.
+    """Return a sequence of names as a tuple. Messages call the sequence `option`.
 
     Raises:
         UsageError: `names` is a single str, or not an iterable of str.
@@ -167,10 +155,7 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
 def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
     """Return a mapping by name as a dict; None becomes an empty dict.
 
-    Args:
-        mapping: The argument.
-        option: Its name in the message.
-        content: The names and values in the message, such as `inputs to sizes`.
+    Messages call the mapping `option`, and describe it by its `content`, such as `inputs to sizes`.
 
     Raises:
         UsageError: `mapping` is not a mapping, or a name is not a str.

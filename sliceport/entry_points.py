@@ -12,9 +12,7 @@ from sliceport.errors import UsageError
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
     """Yield each entry point of a group, sorted by name, with its object, or with a UsageError that says what is wrong.
 
-    Args:
-        group: The group.
-        describe_misfit: Returns the end of a sentence that says why an object is unsuitable, or an empty string.
+    `describe_misfit` returns the end of a sentence that says why an object is unsuitable, or an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):

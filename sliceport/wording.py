@@ -92,22 +92,13 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
 
 
 def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """Format a report for the project of an engine in Markdown.
-
-    Args:
-        title: Its title.
-        versions: A line about what was run.
-        sections: The lines below each heading.
-    """
+    """Format a report for the project of an engine in Markdown. `sections` maps headings to the lines below them."""
     bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 
 
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     """Return the option `input_shapes` with an example for each open size. Equal symbols have equal examples.
-
-    Args:
-        shapes: Sizes by input name, each a number, a symbol or None; None for an input of unknown rank.
 
     >>> example_shapes({"x": ("batch", 3)})
     "input_shapes={'x': (1, 3)}"

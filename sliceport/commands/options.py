@@ -143,11 +143,7 @@ def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
 
     `--input-shapes` and `--input` are repeated for each value. `--simplify` and `--verify` become one word with their
     value, which may be empty. A word that cannot be a value of the option before it stays an argument of the command,
-    such as the name of a model.
-
-    Args:
-        words: The words of the command line.
-        suffixes: The suffixes of names of models.
+    such as a model, whose name ends in one of `suffixes`.
     """
 
     def fits(option: str, word: str) -> bool:

@@ -62,13 +62,10 @@ def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding
 
 
 def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
-    """Build the outcome of a command that writes a changed model.
+    """Build the outcome of a command that writes a changed model to `output`.
 
-    Args:
-        result: The result of the Python function.
-        output: The file that was asked for.
-        list_changes: Lists the nodes that were changed or left as they are. The findings of the outcome are these, and
-            the differences that the verification found.
+    Its findings are the nodes of `list_changes`, which were changed or left as they are, and the differences that the
+    verification found.
     """
 
     def list_findings() -> list[Finding]:

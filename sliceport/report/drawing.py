@@ -68,12 +68,7 @@ class Box:
 
 
 def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
-    """Return the boxes of a case, and the width and the height of the drawing.
-
-    Args:
-        case: The case.
-        wrong: The names of the outputs that differ.
-    """
+    """Return the boxes of a case whose outputs `wrong` differ, and the width and the height of the drawing."""
     boxes = _make_boxes(case, wrong)
     for box in boxes:  # inputs and constants are directly above their first reader
         if box.kind in ("input", "constant"):

@@ -15,11 +15,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs, each as a list of keys in order. The runs of a set cover `range(size)` without overlaps.
 
     The first set has as many runs as possible. No run is in two sets. A run that fits into no set is tried only once,
-    so that sorting the runs takes most of the time.
-
-    Args:
-        runs: Non-empty runs of step 1.
-        size: Number of elements on the axis.
+    so that sorting the runs takes most of the time. All runs must be non-empty.
 
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
@@ -56,10 +52,9 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of a largest set of disjoint runs, in order. Of several such sets, one has the most elements.
+    """Return the keys of a largest set of disjoint runs, in order. Of several such sets, choose one with most elements.
 
-    Args:
-        runs: Non-empty runs of step 1.
+    All runs must be non-empty.
 
     >>> select_disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
     ['left', 'right']
