@@ -20,7 +20,7 @@ _MAX_QUOTED = 80
 
 
 def check_path(value: Any, name: str) -> None:
-    """Check that an argument, which messages call `name`, is a path.
+    """Check that an argument is a path. Messages call the argument `name`.
 
     Raises:
         UsageError: `value` is not a str or os.PathLike.
@@ -54,7 +54,7 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
 
 
 def read_integers(values: Any, name: str) -> tuple[int, ...]:
-    """Return a sequence of integers, which messages call `name`, as a tuple of int.
+    """Return a sequence of integers as a tuple of int. Messages call the sequence `name`.
 
     Raises:
         UsageError: `values` is a text, a mapping, a set or not iterable, or an element is not an integer.

@@ -27,7 +27,7 @@ class NodeFinding:
         node: The name of the node; if it has no name, that of its first output.
         op: The operator of the node.
         kind: The kind of the finding. It differs from the kind of the entry if the node is wrong for some sizes only.
-        detail: The values that cause the finding; empty if the entry states them all.
+        detail: The values that cause the finding; may be empty.
         scope: The path of `node.attribute` to the graph of the node, outermost first; empty for the main graph.
     """
 
@@ -41,11 +41,11 @@ class NodeFinding:
 
 @dataclass(frozen=True)
 class NodeFindings:
-    """The findings of one format about a model, for all engines.
+    """The findings of formats about a model, for all engines.
 
     Attributes:
         nodes: The findings, in the order of the model.
-        engines: The engines whose proved entries the format can find in a model.
+        engines: The engines whose proved entries the formats can find in a model.
     """
 
     nodes: tuple[NodeFinding, ...]
@@ -93,12 +93,11 @@ class Selection:
 
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
         """Return the divergences of an entry on engines and versions that are selected."""
-        return tuple(
-            each
-            for each in defect.divergences
-            if self.has(each.engine)
-            and all(each.concerns(version) for name, version in self.versions.items() if _is_of(each.engine, name))
-        )
+        return tuple(filter(self._has_divergence, defect.divergences))
+
+    def _has_divergence(self, divergence: Divergence) -> bool:
+        versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
+        return self.has(divergence.engine) and all(map(divergence.concerns, versions))
 
 
 def _is_of(engine: str, name: str) -> bool:
@@ -108,7 +107,7 @@ def _is_of(engine: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class CheckReport(NodeFindings):
-    """The findings of one or more formats about a model, with a selection of engines.
+    """The findings about a model with a selection of engines.
 
     Attributes:
         selection: The selected engines.
@@ -118,7 +117,7 @@ class CheckReport(NodeFindings):
 
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
-        """The nodes that concern the selected engines. Invalid and fragile nodes concern every engine."""
+        """The findings that concern the selected engines. Invalid and fragile nodes concern every engine."""
         return tuple(node for node in self.nodes if node.kind != "defect" or self.selection.divergences_of(node.defect))
 
     @property

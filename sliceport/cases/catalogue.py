@@ -46,7 +46,7 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
         shape = [chance.choice((1, 2, 3, 5)) for _ in range(chance.randint(1, 4))]
         steps = [chance.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
         axes = list(zip(shape, steps, strict=True))
-        # About half of the bounds are random and may lie outside the axis. The others select to the end of the axis.
+        # About half of the bounds are random and may lie outside the axis. The others are those of the whole axis.
         starts = [chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in axes]
         limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
         ends = [chance.choice((chance.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]

@@ -37,13 +37,13 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
 
 
 def _describe_case(case: Case) -> dict[str, Any]:
-    other = {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}
+    disputed = {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}
     return {
         "name": case.name, "rule": case.rule, "sentence": case.sentence,
         "format": "openvino" if case.is_ir else "onnx", "operator": case.operator, "version": case.version,
         "indices": "inputs" if case.has_inputs else "constants", "shape": case.shape, "element": case.element,
         "parameters": case.parameters, "expected": "refused" if case.is_refused else "outputs",
-    } | ({"disputed": other} if case.reading else {})  # fmt: skip
+    } | ({"disputed": disputed} if case.reading else {})  # fmt: skip
 
 
 def _write_case(case: Case, folder: Path) -> None:

@@ -139,11 +139,11 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Return the words of a command line with options of several or optional values as argparse can parse them.
+    """Rewrite options with several or optional values so that argparse can parse the words of a command line.
 
     `--input-shapes` and `--input` are repeated for each value. `--simplify` and `--verify` become one word with their
-    value, which may be empty. A word that cannot be a value of the option before it stays an argument of the command,
-    such as a model, whose name ends in one of `suffixes`.
+    value, which may be empty. A word that cannot be a value of the option before it, such as a model with one of the
+    `suffixes`, stays an argument of the command.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -211,7 +211,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
-    """Parse names with values, written as `NAME=VALUE`. In messages, `kind` is a noun for them, and `form` an example.
+    """Return the values by name of texts such as `NAME=VALUE`. Messages call a text a `kind`, and show its `form`.
 
     Raises:
         UsageError: A text is malformed, or a name occurs twice.

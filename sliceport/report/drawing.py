@@ -79,8 +79,9 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
                 box.sources[i] = Box("bend", depth=source.depth + 1, sources=[source])
                 boxes.append(box.sources[i])
     depth = max(box.depth for box in boxes)
-    for layer in range(depth + 1):  # each box is near the mean position of its sources; boxes without any are last
+    for layer in range(depth + 1):
         row = [box for box in boxes if box.depth == layer]
+        # The order is that of the mean positions of the sources, so that few edges cross. Boxes without any are last.
         row.sort(key=lambda box: sum(source.x for source in box.sources) / len(box.sources) if box.sources else inf)
         left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
         for box in row:

@@ -66,7 +66,7 @@ def check_node_data(result: Result, model: str) -> str:
     """Return node data of the nodes with findings: the ids of the rules.
 
     The color of a node is that of its first kind in the order of `KINDS`. A finding in a body also marks the node of
-    the main graph that contains the body. A finding in a body of a body marks only the latter node.
+    the main graph that contains the body. A finding in a body of a body marks only the node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:

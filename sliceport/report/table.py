@@ -56,10 +56,10 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Break a printable line that is wider than `columns` between words, into lines of at least 20 columns.
+    """Return a printable line as several lines, broken between words, if it is wider than `columns`.
 
-    Further lines are indented by `hanging` more than the first one. A word that is longer than a line is not broken.
-    In the new lines, wide characters count as one column. None for `columns` leaves the line as it is.
+    The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
+    that is longer than a line is not broken, and wide characters count as one column.
     """
     if columns is None or display_width(line) <= columns:
         return [line]

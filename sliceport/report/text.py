@@ -30,7 +30,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint about sizes with which several lines end to a line of its own after them."""
+    """Return the lines. If several end with the same hint about sizes, the hint is on a line of its own after them."""
     ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
     shared = [end for end, count in ends.items() if count > 1]
     for end in shared:

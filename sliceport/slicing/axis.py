@@ -76,7 +76,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
     """
     if step == 0:
         raise InvalidSlice("step must not be 0")
-    # `len` cannot count a longer range.
+    # `len` raises OverflowError for a longer range.
     if size > INT64_MAX:
         raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
     if step < 0 and start is not None and start < -size:  # ONNX clamps the start; Python would select nothing

@@ -111,7 +111,7 @@ class AxisSlice(NamedTuple):
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Both ends are now indices of the whole axis, so the smaller one is where the result ends.
+        # Either slice may end the result. Both ends count from the front of the whole axis, so the smaller one decides.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
