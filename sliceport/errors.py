@@ -58,7 +58,7 @@ class MissingExtra(SliceportError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """Return the error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
+        """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 

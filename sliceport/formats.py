@@ -209,7 +209,7 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         name = os.fspath(model)
-        candidates = [format_ for format_ in formats().values() if name.endswith(format_.suffixes)]
+        candidates = [format_ for format_ in formats().values() if any(map(name.endswith, format_.suffixes))]
         if candidates:  # the longest suffix wins; the empty suffix matches every file
             return max(candidates, key=lambda each: max(len(end) for end in each.suffixes if name.endswith(end)))
         raise UsageError(f"no format is installed that reads '{name}'.")

@@ -20,7 +20,8 @@ and larger ones exceed some tables of positions. As many models run with a small
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
     """Return the declared shapes that have open axes, with `size` for each of these axes.
 
-    Inputs in `given` are left out. A symbol that occurs in their declared shapes gets its size from `given`.
+    Inputs in `given` are left out. A symbol that occurs in their declared shapes gets its size from `given`. Bounds
+    that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -138,7 +139,7 @@ def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
         return None
     try:
         formula = ast.parse(symbol.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also for null characters and deep nesting
         return None
     nodes = list(ast.walk(formula.body))
     if not all(isinstance(node, (ast.BinOp, ast.Name, ast.Load, *_OPERATORS)) or _is_number(node) for node in nodes):

@@ -25,6 +25,7 @@ def _quote_for_posix(word: str) -> str:
 
 
 def _escape_octal(character: str) -> str:
+    """Return the bytes of a character as octal escapes. A surrogate is a byte of a file name that is not UTF-8."""
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 

@@ -93,10 +93,10 @@ def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]
 
 
 def _encode_varint(value: int) -> bytes:
-    """Encode an integer, a negative one as its two's complement of 64 bits, in groups of 7 bits from the lowest on."""
+    """Encode an integer as groups of 7 bits, the lowest first. Negative integers are in 64-bit two's complement."""
     value %= 2**64
     encoded = bytearray()
     while value > 127:
-        encoded.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)  # the highest bit means that another group follows
         value >>= 7
     return bytes([*encoded, value])

@@ -70,17 +70,17 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         return {"model": model, **report.to_json()}
 
     return Outcome(
-        is_clean=not any(node.kind in fail_on for node in report.findings),
+        is_clean=not any(each.kind in fail_on for each in report.findings),
         summary=lambda: summarize(result()),
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [
             finding(
-                node.kind, node.op, node.node, node.detail or node.defect.trigger, engine=engine, defect=node.defect.id
+                each.kind, each.op, each.node, each.detail or each.defect.trigger, engine=engine, defect=each.defect.id
             )
-            for node in report.findings
+            for each in report.findings
             # An invalid or fragile node is a finding even if no selected engine has a divergence.
-            for engine in [each.engine for each in report.selection.divergences_of(node.defect)] or [""]
+            for engine in [item.engine for item in report.selection.divergences_of(each.defect)] or [""]
         ],
         files={} if node_data_file is None else {node_data_file: check_node_data(result(), model)},
     )

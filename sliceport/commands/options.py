@@ -74,7 +74,7 @@ def parse_seconds(text: str, option: str = "--timeout") -> float | None:
     """Return the seconds of an option; None for 0, which disables the limit.
 
     Raises:
-        UsageError: The text is not a number.
+        UsageError: The text is not a number with at most 9 digits and 3 decimals.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
         raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
@@ -230,7 +230,7 @@ def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
 def format_descriptions(lines: Mapping[str, str]) -> str:
     """Format each name with its description, wrapped to the width of the terminal."""
     indent = max(map(len, lines)) + 4
-    columns = max(shutil.get_terminal_size().columns - 2, 40)
+    columns = max(shutil.get_terminal_size().columns - 2, 40)  # argparse also leaves 2 columns free
     return "\n".join(
         textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
         for name, text in lines.items()

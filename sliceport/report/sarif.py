@@ -51,7 +51,7 @@ def _reporting_descriptor(group: Group) -> dict[str, Any]:
         "shortDescription": {"text": entry["id"]},
         "fullDescription": {"text": f"Found: {entry['trigger']}. Right: {entry['right']}."},
         "helpUri": entry["page"],
-        "help": {"text": replace(group, model="MODEL").help},
+        "help": {"text": replace(group, model="MODEL").help},  # other models may break the rule, too
         "properties": {"kind": group.kind, "evidence": entry["evidence"]},
     }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sliceport.engines.model_run import ModelRun
 
 _MAX_NAME = 48
+"""The largest number of characters of a name in a table. Of a longer name, only the end is shown."""
 
 
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:

@@ -241,7 +241,7 @@ class SplitSpec:
         last = dim - chunk * (parts - 1)
         if not uneven_last and last != chunk:
             raise InvalidSlice(
-                f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts", "uneven"
+                f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts", rule="uneven"
             )
         if last < 0:
             raise InvalidSlice(
@@ -280,11 +280,11 @@ class SplitSpec:
         """
         axis = normalize_axis(self.axis, len(shape))
         if any(size < 0 for size in self.sizes):
-            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}", "sizes")
+            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}", rule="sizes")
         if sum(self.sizes) != shape[axis]:
             raise InvalidSlice(
                 f"split={list(self.sizes)} sums to {sum(self.sizes)}, but axis {axis} has {shape[axis]} elements",
-                "sizes",
+                rule="sizes",
             )
         ranges = list(map(range, shape))
         regions = []
