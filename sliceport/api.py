@@ -88,12 +88,14 @@ def check(
     selection = Selection(names, read_mapping(engine_versions, "engine_versions", "engines to versions"))
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
-    reports = [model_format.check(model, shapes)]
-    # Engines of another format may also read a file: OpenVINO reads ONNX models.
-    for other in formats().values() if is_path(model) else ():
-        for engine, suffixes in other.targets.items():
-            if other is not model_format and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
-                reports.append(other.check(model, shapes))
+    checkers = [model_format]
+    # An engine of another format also checks a file that it can read, if the caller names it: OpenVINO reads ONNX.
+    file = os.fspath(model) if is_path(model) else ""
+    for other in formats().values():
+        readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
+        if other is not model_format and any(map(selection.names_engine, readers)):
+            checkers.append(other)
+    reports = [checker.check(model, shapes) for checker in checkers]
     return CheckReport(
         tuple(node for report in reports for node in report.nodes),
         tuple(engine for report in reports for engine in report.engines),

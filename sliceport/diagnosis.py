@@ -37,7 +37,7 @@ class Diagnosable(Protocol):
 
 
 _distributions = cache(metadata.packages_distributions)
-"""Returns the distributions that install each package. It is slow, because it reads the file lists of all of them."""
+"""Returns the distributions that install each package. Cached, because this reads the file lists of all of them."""
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:

@@ -21,7 +21,7 @@ class InvalidSlice(SliceportError, ValueError):
     """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...).
 
     Attributes:
-        rule: The rule that the node breaks, if the table of defects has a separate entry for that rule.
+        rule: The rule that the node breaks, if the table of defects has a separate entry for that rule; else None.
     """
 
     def __init__(self, message: str = "", rule: Rule | None = None) -> None:

@@ -78,7 +78,7 @@ class Change:
 
 
 def explain(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return the reason to change a node: its defects, or without any, that the node is not in the form for `target`."""
+    """Return the reason to change a node: its defects, or without any, that it is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 

@@ -125,7 +125,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     from sliceport.diffing.probe_results import read_results
 
     flags = {"other": "second model", "open_sizes": "--input-shapes"}
-    seeds = ["seeds"] * (options.get("seeds", 1) > 1)
+    seeds = ["seeds"] * (options.get("seeds", 1) > 1)  # not if it has its default, 1
     for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed", *seeds):
         if options.get(name):
             flag = flags.get(name, f"--{name.replace('_', '-')}")
@@ -137,7 +137,7 @@ def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
     if not report.parts:
-        engine = report.on.partition(" ")[0]
+        engine = report.on.partition(" ")[0]  # `on` may end in the version
         return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     findings: list[Finding] = []
     for part in report.parts:

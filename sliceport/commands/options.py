@@ -123,10 +123,11 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with `open_sizes` replaced by shapes of the model's inputs.
+    """Return options in which shapes of the model's inputs replace `open_sizes`, if it is given.
 
     Raises:
         UsageError: The model does not declare the rank of an input.
+        ModelError: The model cannot be read.
     """
     arguments = dict(options)
     open_sizes = arguments.pop("open_sizes", None)
@@ -147,6 +148,7 @@ def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """
 
     def fits(option: str, word: str) -> bool:
+        """Return whether a word can be a value of an option."""
         if word.startswith("-"):
             return False
         if option == "--verify":
@@ -194,7 +196,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Parse shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
 
     Raises:
-        UsageError: A shape is malformed, or an input has two.
+        UsageError: A shape is malformed, or an input has two shapes.
     """
     shapes = {}
     for text in texts:

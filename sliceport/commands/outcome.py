@@ -17,7 +17,7 @@ Options = Mapping[str, Any]
 class Finding(TypedDict):
     """A fault of a model, or a change to it. Fields that do not apply are empty."""
 
-    reason: str
+    reason: str  # a kind, a status or a code, such as `mismatch`
     operator: str
     engine: str
     defect: str  # the id of an entry of sliceport/defects
