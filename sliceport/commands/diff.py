@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +138,7 @@ def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
     if not report.parts:
-        engine = report.on.partition(" ")[0]  # `on` may end in the version
+        engine = re.split("[: ]", report.failed or report.on)[0]  # without its options and version
         return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     findings: list[Finding] = []
     for part in report.parts:
