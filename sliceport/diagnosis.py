@@ -41,12 +41,9 @@ _distributions = cache(metadata.packages_distributions)
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
-    """Check whether a package is installed and can be imported.
+    """Check whether a package is installed, by any distribution or a certain one, and can be imported.
 
-    Args:
-        module: The name of the package.
-        advice: The command that installs it.
-        distribution: The distribution to look for; by default any that installs the package.
+    `advice` is the command that installs the package.
     """
     name = distribution or module
     candidates = [name] if distribution else _distributions().get(module, [])

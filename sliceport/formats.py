@@ -130,12 +130,9 @@ class Format(Protocol):
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run a whole model on onnxruntime's DirectML provider.
+        """Run a model's file on onnxruntime's DirectML provider; `options` are those of `sliceport.compare` for inputs.
 
-        Args:
-            model: The model's file.
-            against: Whether to run onnxruntime's CPU provider as well, and to find the nodes that cause a difference.
-            options: `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
+        With `against`, also run onnxruntime's CPU provider, and find the nodes that cause a difference.
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:

@@ -14,8 +14,8 @@ _MAX_TEXT = 26
 """The largest number of characters on a line of a box."""
 _CHARACTER = 7.3
 """The width of a monospaced character of 12 pixels, in pixels and rounded up."""
-_ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
-"""Pixels: the height of a layer, the space between layers, the space between boxes, and the margin of the drawing."""
+_ROW, _GAP, _SPACE, _PADDING, _MARGIN = 44, 34, 18, 20, 8
+"""Pixels: the height of a layer, the space between layers, between boxes and beside texts, and the drawing's margin."""
 
 
 @dataclass(eq=False)
@@ -47,8 +47,7 @@ class Box:
     @property
     def width(self) -> float:
         """Its width; 0 for a bend."""
-        padding = 20
-        return max((len(line) * _CHARACTER + padding for line in self.lines), default=0)
+        return max((len(line) * _CHARACTER + _PADDING for line in self.lines), default=0)
 
     @property
     def height(self) -> float:

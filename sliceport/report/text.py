@@ -86,11 +86,10 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     """Format a run: a table of its outputs at most `columns` wide, operators by provider, findings, and the counts."""
     from sliceport.engines.model_run import describe_transient
 
-    rows = [("output", "elements", "shape", "result", "difference", "allowed")]
+    rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]
     for output in run.outputs:
-        shape, difference = _format_dims(output.shape), _format_number(output.difference)
-        allowed = _format_number(output.tolerance)
-        rows.append((_shorten(output.name), output.element, shape, output.status, difference, allowed))
+        numbers = ["-" if value is None else f"{value:.2g}" for value in (output.difference, output.tolerance)]
+        rows.append((_shorten(output.name), output.element, _format_dims(output.shape), output.status, *numbers))
     head = [table(rows, columns)] if run.outputs else []
     lines = []
     for provider in sorted({node.provider for node in run.nodes}):
@@ -102,15 +101,12 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     return "\n".join([*head, *map(printable, lines), printable(run.summary)])
 
 
-def _format_number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"
-
-
 def _node_path(lowered: LoweredNode) -> str:
     return "/".join((*lowered.node.scope, lowered.node.name))
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
+    """Return what a node becomes: the code of its refusal, or its operators and views, or why it needs neither."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]
@@ -130,6 +126,7 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
+    """Return the parameters of an operator, each after a space."""
     if isinstance(operator, Slice | Slice1):
         prefix = "input_window_" if isinstance(operator, Slice1) else ""
         fields = ("offsets", "sizes", "strides")
