@@ -41,7 +41,7 @@ _distributions = cache(metadata.packages_distributions)
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
-    """Check whether a package is installed, by any distribution or a certain one, and can be imported.
+    """Check whether a package is installed, by `distribution` or by any, and can be imported.
 
     `advice` is the command that installs the package.
     """

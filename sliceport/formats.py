@@ -130,9 +130,10 @@ class Format(Protocol):
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run a model's file on onnxruntime's DirectML provider; `options` are those of `sliceport.compare` for inputs.
+        """Run the model of a file on onnxruntime's DirectML provider.
 
-        With `against`, also run onnxruntime's CPU provider, and find the nodes that cause a difference.
+        With `against`, also run onnxruntime's CPU provider, and find the nodes that cause a difference. The `options`
+        are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:

@@ -70,9 +70,10 @@ def list_names(names: Iterable[str], limit: int = 8) -> str:
 
 
 def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
-    """Format findings about nodes, each an operator, the name of a node and a text, as a line per operator and text.
+    """Format findings about nodes, one line for each operator and text.
 
-    A line about a single node names the node. If `verbose`, the names of several nodes follow their line.
+    A finding is the operator and the name of a node, and a text. A line about a single node names the node. If
+    `verbose`, the names of several nodes follow their line.
 
     >>> group_nodes([("Slice", "a", "removed"), ("Gather", "b", "removed"), ("Slice", "c", "removed")], verbose=True)
     ['2 Slice: removed', '    a', '    c', "1 Gather 'b': removed"]

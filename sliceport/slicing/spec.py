@@ -237,7 +237,7 @@ class SplitSpec:
         dim = shape[axis]
         if parts < 1:
             raise InvalidSlice(f"the number of outputs must be at least 1, got {parts}")
-        chunk = -(-dim // parts) if uneven_last else dim // parts
+        chunk = -(-dim // parts) if uneven_last else dim // parts  # rounded up, or down
         last = dim - chunk * (parts - 1)
         if not uneven_last and last != chunk:
             raise InvalidSlice(
