@@ -277,6 +277,8 @@ def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
         (rewrite, {"simplify": 3}, "simplify must be a sequence of names, got 3"),
         (harden, {"target": 3}, "target 3 is not known; known are onnxruntime-dml"),
         (harden, {"target": []}, r"target \[\] is not known; known are onnxruntime-dml"),
+        (sliceport.check, {"engine_versions": "openvino=2"}, "must map names of engines to versions, got 'openvino=2'"),
+        (sliceport.check, {"engine_versions": {"openvino": 2}}, "must be a text that begins with a number, got 2"),
     ],
 )
 def test_names_and_options(call: Call, options: dict[str, Any], message: str, onnx_file: Path) -> None:
@@ -335,14 +337,3 @@ def test_damaged_file_of_an_array_is_refused(tmp_path: Path, content: bytes) -> 
     (tmp_path / "x.npy").write_bytes(content)
     with pytest.raises(sliceport.UsageError, match=r"^input file '.*x\.npy' cannot be read \(.+\)\.$"):
         load_array(tmp_path / "x.npy")
-
-
-@pytest.mark.parametrize(
-    ("versions", "message"),
-    [
-        ("openvino=2025.2", r"engine_versions must map names of engines to versions, got 'openvino=2025\.2'\.$"),
-        ({"openvino": 2025.2}, r"engine 'openvino' must be a text that begins with a number, got 2025\.2\.$"),
-    ],
-)
-def test_malformed_versions_of_engines_are_refused(onnx_file: Path, versions: Any, message: str) -> None:
-    assert_refused([(sliceport.check, onnx_file)], message, engine_versions=versions)
