@@ -146,6 +146,7 @@ class CheckReport(NodeFindings):
         }
 
     def _describe_rule(self, defect: Defect) -> dict[str, Any]:
+        """Return an entry of the table as JSON values, with its divergences on the selected engines."""
         divergences = self.selection.divergences_of(defect)
         is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {

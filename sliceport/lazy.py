@@ -23,7 +23,4 @@ def lazy(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)
 
-    def list_names() -> list[str]:
-        return sorted((*modules, *defined))
-
-    return load, list_names
+    return load, lambda: sorted((*modules, *defined))

@@ -10,8 +10,6 @@ from sliceport.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
 
-_FIRST_SIZE, _FURTHER_SIZE = 1, 16
-"""Example sizes of the first axis, usually the batch, and of further axes."""
 _MAX_LENGTH = 300
 """The largest number of characters quoted from a library's message, because a message may contain a whole file."""
 _is_command_line = ContextVar("is_command_line", default=False)
@@ -110,7 +108,7 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     for name, dims in shapes.items():
         shape = []
         for axis, dim in enumerate((None, None) if dims is None else dims):  # an unknown rank is shown as two axes
-            example = _FURTHER_SIZE if axis else _FIRST_SIZE
+            example = 16 if axis else 1  # axis 0 is usually the batch
             if isinstance(dim, str):
                 example = sizes.setdefault(dim, example)
             shape.append(dim if isinstance(dim, int) else example)

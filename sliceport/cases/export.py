@@ -37,6 +37,7 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
 
 
 def _describe_case(case: Case) -> dict[str, Any]:
+    """Return the entry of a case in `cases.json`."""
     disputed = {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}
     return {
         "name": case.name, "rule": case.rule, "sentence": case.sentence,

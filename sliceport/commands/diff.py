@@ -135,6 +135,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
+    """Return a finding for each part and defect, or without parts, one for the first failure."""
     if report.failure is None:
         return []
     if not report.parts:

@@ -59,6 +59,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
+    """Return a finding for each defect of each changed node, and for each invalid node."""
     return [
         finding(
             "not fixed" if change["replacement"] is None else "rewritten",

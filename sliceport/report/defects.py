@@ -58,6 +58,7 @@ def _to_sentence(text: str) -> str:
 
 
 def _format_entry(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:
+    """Return the lines about a defect of one engine."""
     issues = f" ({', '.join(divergence.issues)})" if divergence.issues else ""
     lines = [f"  {defect.id}: given {defect.trigger}, it {divergence.does}{issues}"]
     if not verbose:

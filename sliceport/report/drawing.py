@@ -101,9 +101,8 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
             array = arrays.get(name)
             type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
-            boxes_by_value[name] = Box(
-                kind, tuple(map(_clip, filter(None, (name, type_and_shape)))), f"{kind} {name} {type_and_shape}"
-            )
+            lines = tuple(map(_clip, filter(None, (name, type_and_shape))))
+            boxes_by_value[name] = Box(kind, lines, f"{kind} {name} {type_and_shape}")
             boxes.append(boxes_by_value[name])
         sources = list(dict.fromkeys(boxes_by_value[name] for name in names))
         kind = "culprit" if node is case.culprit else "node"
@@ -111,10 +110,8 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
         boxes.append(Box(kind, (_clip(node.op_type), _clip(node.name)), str(node), sources, depth))
         boxes_by_value |= dict.fromkeys(node.writes, boxes[-1])
     for name in case.outputs:
-        kind = "wrong output" if name in wrong else "output"
-        boxes.append(
-            Box(kind, (_clip(name),), f"output {name}", [boxes_by_value[name]], boxes_by_value[name].depth + 1)
-        )
+        kind, source = "wrong output" if name in wrong else "output", boxes_by_value[name]
+        boxes.append(Box(kind, (_clip(name),), f"output {name}", [source], source.depth + 1))
     return boxes
 
 

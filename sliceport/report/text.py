@@ -74,10 +74,8 @@ def report_summary(report: Report) -> str:
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
     )
-    order = ("equal", "mismatch", "error", "refused", "folded")
-    counts_text = ", ".join(
-        f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status]
-    )
+    statuses = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded", *counts))
+    counts_text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
     total = count_of(len(report.comparisons), "comparison")
     return printable(f"{total} with {report.reference}{': ' * bool(counts_text)}{counts_text}")
 

@@ -112,7 +112,6 @@ def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     filled: list[range] = []
     end = 0
     for run in (*runs, range(size, size)):
-        filled += [range(end, run.start)] if run.start > end else []
-        filled += [run] if run else []
+        filled += [part for part in (range(end, run.start), run) if part]
         end = run.stop
     return filled
