@@ -53,7 +53,7 @@ class Result:
     Attributes:
         changes: The changes to the model.
         verification: The result of the verification; None if the caller did not ask for one.
-        model: The changed model, of the same type as the argument; None if the model was written to a file, or if the
+        model: The changed model, of the same type as the argument; None if the argument is a path, or if the
             verification failed.
     """
 

@@ -88,7 +88,7 @@ class Hardening:
 
     Attributes:
         target: The engine that the model was hardened for.
-        version: The version of the engine that the table of defects describes.
+        version: The version of the engine that the report is about; several are separated by commas.
         nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses, or that is not in the form for it.
         invalid: The nodes that break their specification.

@@ -101,7 +101,7 @@ def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = 
     if targets:
         output = f"OUT --target {'|'.join(targets)}"
     elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
-        output = "OUT.xml --target openvino-cpu"  # the default target of an ONNX model is another engine
+        output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
 
 
