@@ -106,7 +106,7 @@ def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = 
 
 
 def group_findings(result: Result) -> list[Group]:
-    """Group the findings about a model by kind, rule, operator and detail; the reported ones come last."""
+    """Group the findings about a model by kind, rule, operator and detail. Groups about reports come last."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for finding in result["findings"]:
         key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
@@ -143,7 +143,7 @@ def summarize(result: Result) -> str:
 
 
 def _name_engines(names: Sequence[str]) -> str:
-    """Return the names of at most 3 engines, or the number of more."""
+    """Return the names of the engines, or only their number if there are more than 3."""
     return _join_names(names) if len(names) <= 3 else count_of(len(names), "engine")
 
 

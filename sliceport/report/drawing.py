@@ -116,5 +116,5 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
 
 
 def _clip(text: str) -> str:
-    """Leave out the middle of a long text."""
+    """Replace the middle of a long text by `…`; keep twice as much of the end as of the beginning."""
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 3]}…{text[1 - _MAX_TEXT * 2 // 3 :]}"
