@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_names, read_seed
+from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_mapping, read_names, read_seed
 from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.errors import UsageError
@@ -74,7 +74,7 @@ def check(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
             reported defects of. By default, the engines that the tests of sliceport run.
-        engine_versions: Versions by engine or family; defects that do not concern them are left out.
+        engine_versions: Versions by engine or family. Defects of other versions are left out.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
     Raises:
@@ -85,15 +85,17 @@ def check(
     from sliceport.checking import CheckReport, Selection
 
     names = None if engines is None else tuple(read_names(engines, "engines"))
-    selection = Selection(names, dict(engine_versions or {}))
+    selection = Selection(names, read_mapping(engine_versions, "engine_versions", "engines to versions"))
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
-    reports = [model_format.check(model, shapes)]
-    # Engines of another format may also read a file: OpenVINO reads ONNX models.
-    for other in formats().values() if is_path(model) else ():
-        for engine, suffixes in other.targets.items():
-            if other is not model_format and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
-                reports.append(other.check(model, shapes))
+    checkers = [model_format]
+    # An engine of another format also checks a file that it can read, if the caller names it: OpenVINO reads ONNX.
+    file = os.fspath(model) if is_path(model) else ""
+    for other in formats().values():
+        readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
+        if other is not model_format and any(map(selection.names_engine, readers)):
+            checkers.append(other)
+    reports = [checker.check(model, shapes) for checker in checkers]
     return CheckReport(
         tuple(node for report in reports for node in report.nodes),
         tuple(engine for report in reports for engine in report.engines),

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError
+from sliceport.slicing.axis import INT64_MAX
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_MAX_SIZE = 2**63 - 1
 _MAX_QUOTED = 80
 """Limit for quotes of a wrong value in messages, in characters."""
 
 
 def check_path(value: Any, name: str) -> None:
-    """Check that an argument is a path.
-
-    Args:
-        value: The argument.
-        name: Its name in the message, such as `model`.
+    """Check that an argument is a path. Messages call the argument `name`.
 
     Raises:
         UsageError: `value` is not a str or os.PathLike.
@@ -47,24 +43,18 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
     """
-    return {name: _read_sizes(name, sizes) for name, sizes in _check_mapping(shapes, "input_shapes", "sizes")}
-
-
-def _read_sizes(name: str, sizes: Any) -> tuple[int, ...]:
-    shape = read_integers(sizes, f"the shape of input {name!r}")
-    if any(size < 0 for size in shape):
-        raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
-    if any(size > _MAX_SIZE for size in shape):
-        raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(shape)}.")
-    return shape
+    result = {}
+    for name, sizes in read_mapping(shapes, "input_shapes", "inputs to sizes").items():
+        shape = result[name] = read_integers(sizes, f"the shape of input {name!r}")
+        if any(size < 0 for size in shape):
+            raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
+        if any(size > INT64_MAX for size in shape):
+            raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(shape)}.")
+    return result
 
 
 def read_integers(values: Any, name: str) -> tuple[int, ...]:
-    """Return a sequence of integers as a tuple of int.
-
-    Args:
-        values: The argument.
-        name: Its name in the message.
+    """Return a sequence of integers as a tuple of int. Messages call the sequence `name`.
 
     Raises:
         UsageError: `values` is a text, a mapping, a set or not iterable, or an element is not an integer.
@@ -92,7 +82,8 @@ def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
     Raises:
         UsageError: `inputs` is neither None nor a mapping by name, or a value is not an array.
     """
-    return {name: _read_array(name, array) for name, array in _check_mapping(inputs, "inputs", "arrays")}
+    items = read_mapping(inputs, "inputs", "inputs to arrays").items()
+    return {name: _read_array(name, array) for name, array in items}
 
 
 def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
@@ -143,11 +134,7 @@ def read_seed(seed: Any) -> int:
 
 
 def read_names(names: Any, option: str) -> tuple[str, ...]:
-    """Return a sequence of names, such as those of executors, as a tuple.
-
-    Args:
-        names: The argument; a single str is not accepted.
-        option: Its name in the message.
+    """Return a sequence of names as a tuple. Messages call the sequence `option`.
 
     Raises:
         UsageError: `names` is a single str, or not an iterable of str.
@@ -165,19 +152,23 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
     return elements
 
 
-def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
-    """Return the items of a mapping by input name, or no items for None; raise UsageError for anything else."""
-    if mapping is None:
-        return ()
-    rule = f"{option} must map names of inputs to {values}"
-    if not isinstance(mapping, Mapping):
+def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
+    """Return a mapping by name as a dict; None becomes an empty dict.
+
+    Messages call the mapping `option`, and describe it by its `content`, such as `inputs to sizes`.
+
+    Raises:
+        UsageError: `mapping` is not a mapping, or a name is not a str.
+    """
+    rule = f"{option} must map names of {content}"
+    if not isinstance(mapping, Mapping | None):
         raise UsageError(f"{rule}, got {quote(mapping)}.")
-    for name in mapping:
+    for name in mapping or ():
         if not isinstance(name, str):
             raise UsageError(f"{rule}, got {quote(name)} as a name.")
-    return mapping.items()
+    return dict(mapping or {})
 
 
 def quote(value: Any) -> str:
-    """Return a wrong value for a message, cut after 80 characters."""
+    """Format a wrong value for a message, cut after 80 characters."""
     return shorten(repr(value), _MAX_QUOTED)

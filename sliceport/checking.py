@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +23,12 @@ class NodeFinding:
     """A finding about one node.
 
     Attributes:
-        defect: The entry in the table of defects that describes it.
-        node: The name of the node, or of its first output.
-        op: Its operator.
+        defect: The entry in the table of defects that describes the finding.
+        node: The name of the node; if it has no name, that of its first output.
+        op: The operator of the node.
         kind: The kind of the finding. It differs from the kind of the entry if the node is wrong for some sizes only.
-        detail: The values that cause it; empty if the entry has nothing to add.
-        scope: The names of the nodes and attributes that contain the graph of the node, outermost first.
+        detail: The values that cause the finding; may be empty.
+        scope: The path of `node.attribute` to the graph of the node, outermost first; empty for the main graph.
     """
 
     defect: Defect
@@ -41,11 +41,11 @@ class NodeFinding:
 
 @dataclass(frozen=True)
 class NodeFindings:
-    """The findings about a model by one format, for all engines.
+    """The findings of formats about a model, for all engines.
 
     Attributes:
         nodes: The findings, in the order of the model.
-        engines: The engines whose proved entries the format can find in a model.
+        engines: The engines whose proved entries the formats can find in a model.
     """
 
     nodes: tuple[NodeFinding, ...]
@@ -58,10 +58,10 @@ class Selection:
 
     Attributes:
         names: The engines and families that the caller named, or `all`; None for every engine with a proved entry.
-        versions: Versions by engine or family; divergences that other versions have are left out.
+        versions: Versions by engine or family. Divergences of other versions are left out.
 
     Raises:
-        UsageError: An engine is not known, or a version does not begin with a number.
+        UsageError: An engine is not known, or a version is not a text that begins with a number.
     """
 
     names: tuple[str, ...] | None = None
@@ -75,11 +75,12 @@ class Selection:
                 if name not in choices:
                     raise unknown_name("engine", name, choices)
         for engine, version in self.versions.items():
-            if not version[:1].isdigit():
-                raise UsageError(f"the version of engine {engine!r} must begin with a number, got {version!r}.")
+            if not isinstance(version, str) or not version[:1].isdigit():
+                rule = "must be a text that begins with a number"
+                raise UsageError(f"the version of engine {engine!r} {rule}, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected; its family does not select an engine that is known from reports alone."""
+        """Whether an engine is selected. An engine known from reports alone is not selected by its family's name."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -105,17 +106,13 @@ def _is_of(engine: str, name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class CheckReport:
-    """The findings about a model for selected engines.
+class CheckReport(NodeFindings):
+    """The findings about a model with a selection of engines.
 
     Attributes:
-        nodes: The findings for every engine.
-        engines: The engines whose proved entries the formats can find in the model.
         selection: The selected engines.
     """
 
-    nodes: tuple[NodeFinding, ...]
-    engines: tuple[str, ...]
     selection: Selection = Selection()
 
     @property
@@ -129,9 +126,7 @@ class CheckReport:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values: the findings, and each entry that they name once."""
-        findings = self.findings
-        rules = {finding.defect.rule: self._describe_rule(finding.defect) for finding in findings}
+        """Return the report as JSON values: the findings, and once each entry of the table that they refer to."""
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
@@ -145,12 +140,13 @@ class CheckReport:
                     "scope": list(finding.scope),
                     "detail": finding.detail,
                 }
-                for finding in findings
+                for finding in self.findings
             ],
-            "rules": rules,
+            "rules": {finding.defect.rule: self._describe_rule(finding.defect) for finding in self.findings},
         }
 
     def _describe_rule(self, defect: Defect) -> dict[str, Any]:
+        """Return an entry of the table as JSON values, with its divergences on the selected engines."""
         divergences = self.selection.divergences_of(defect)
         is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {
@@ -187,21 +183,3 @@ class CheckReport:
     def _count(self) -> str:
         counts = Counter(finding.kind for finding in self.findings)
         return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
-
-
-def parse_versions(texts: Sequence[str]) -> dict[str, str]:
-    """Parse versions written as `ENGINE=VERSION`.
-
-    Raises:
-        UsageError: A text is malformed.
-
-    >>> parse_versions(["openvino=2025.2"])
-    {'openvino': '2025.2'}
-    """
-    versions = {}
-    for text in texts:
-        name, equals, version = text.partition("=")
-        if not (name and equals and version):
-            raise UsageError(f"engine version {text!r} must be written ENGINE=VERSION, as in openvino=2025.2.")
-        versions[name] = version
-    return versions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
@@ -13,11 +13,11 @@ Status = Literal["ok", "missing", "broken"]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The state of a package or of another thing that sliceport uses.
+    """The state of a package, library or program that sliceport uses.
 
     Attributes:
         name: Its name.
-        status: `ok`; `missing` for an optional thing that is not installed; `broken` for one that does not work.
+        status: `ok`, `missing` (it is optional and not installed) or `broken` (it is installed and does not work).
         detail: Its version, or the reason why it is missing or broken.
         advice: The command that installs or repairs it; may be empty.
     """
@@ -34,22 +34,16 @@ class Diagnosable(Protocol):
 
     def diagnose(self) -> Iterable[Diagnosis]:
         """Return the state of everything that the format or engine needs. Nothing is raised."""
-        ...
 
 
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Return the distributions that install each package. Cached, because this reads the file lists of all of them."""
-    return metadata.packages_distributions()
+_distributions = cache(metadata.packages_distributions)
+"""Returns the distributions that install each package. Cached, because this reads the file lists of all of them."""
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
-    """Check whether a package is installed and can be imported.
+    """Check whether a package is installed, by `distribution` or by any, and can be imported.
 
-    Args:
-        module: The name of the package.
-        advice: The command that installs it.
-        distribution: The distribution to look for; by default any that installs the package.
+    `advice` is the command that installs the package.
     """
     name = distribution or module
     candidates = [name] if distribution else _distributions().get(module, [])

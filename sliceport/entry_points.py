@@ -10,41 +10,33 @@ from sliceport.errors import UsageError
 
 
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
-    """Yield each entry point of a group, sorted by name, with its object, or with a UsageError if that is unusable.
+    """Yield each entry point of a group, sorted by name, with its object, or with a UsageError that says what is wrong.
 
-    Args:
-        group: The group.
-        describe_misfit: Returns the end of a sentence that says why an object is unsuitable, or an empty string.
+    `describe_misfit` returns the end of a sentence that says why an object is unsuitable, or an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
         label = f"entry point {point.name!r} of {group} ({point.value})"
         try:
-            loaded = point.load()
-            misfit = describe_misfit(loaded)
-            if not misfit and loaded.name in names:
-                misfit = f"has the name {loaded.name!r}, like an earlier entry point"
+            result = point.load()
+            misfit = describe_misfit(result)
+            if not misfit and result.name in names:
+                misfit = f"has the name {result.name!r}, like an earlier entry point"
+            if misfit:
+                result = UsageError(f"{label} {misfit}.")
+            else:
+                names.add(result.name)
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
-            failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
-            failure.__cause__ = error
-            yield point, failure
-            continue
-        if misfit:
-            yield point, UsageError(f"{label} {misfit}.")
-            continue
-        names.add(loaded.name)
-        yield point, loaded
+            result = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
+            result.__cause__ = error
+        yield point, result
 
 
 def load_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> dict[str, Any]:
     """Return the registered objects by their `name` attribute, in the order of the entry points' names.
 
-    Args:
-        group: The group.
-        describe_misfit: Function that returns why an object is unsuitable; see `try_entry_points`.
-
     Raises:
-        UsageError: An object cannot be loaded, is unsuitable, or has the name of another one.
+        UsageError: An object cannot be loaded, is unsuitable, or has the name of another one; see `try_entry_points`.
     """
     objects: dict[str, Any] = {}
     for _, loaded in try_entry_points(group, describe_misfit):

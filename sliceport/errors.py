@@ -21,7 +21,7 @@ class InvalidSlice(SliceportError, ValueError):
     """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...).
 
     Attributes:
-        rule: The rule that the node breaks, if the table of defects has a separate entry for that rule.
+        rule: The rule that the node breaks, if the table of defects has a separate entry for that rule; else None.
     """
 
     def __init__(self, message: str = "", rule: Rule | None = None) -> None:
@@ -46,7 +46,7 @@ class ModelError(SliceportError, ValueError):
 
 
 class UsageError(SliceportError, ValueError):
-    """An option or argument that cannot be used, such as an input shape for an input the model lacks."""
+    """An option or argument that cannot be used, such as a shape for an input that the model lacks."""
 
 
 class OutputError(SliceportError, OSError):
@@ -58,12 +58,12 @@ class MissingExtra(SliceportError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """Return the error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
+        """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
-    """Return the error for a name that is not in `known`: the message lists these and suggests a similar one."""
+    """Return the error for a name that is not in `known`. Its message lists these names and suggests a similar one."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []

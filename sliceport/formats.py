@@ -25,11 +25,11 @@ Arrays = Mapping[str, Any]
 """NumPy arrays, or objects with `__array__`, by input name."""
 Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
-"""Names and a line about each."""
+"""Descriptions of one line, by name."""
 DeclaredDim = int | str | range | None
-"""A size as a model declares it: a number, a symbol, the range of possible numbers, or None if it is open."""
+"""A size as a model declares it: a number, a symbol, the range of possible numbers, or None for any number."""
 DeclaredShapes = Mapping[str, Sequence[DeclaredDim] | None]
-"""Declared sizes by input name; None for an input of unknown rank."""
+"""Declared sizes by input name, in the model's order; None for an input of unknown rank."""
 
 
 class Changes(Protocol):
@@ -38,15 +38,12 @@ class Changes(Protocol):
     @property
     def is_complete(self) -> bool:
         """Whether every node that needs a change was changed."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes as JSON values."""
-        ...
 
     def text(self, *, verbose: bool = False) -> str:
         """Format the changes for people; `verbose` adds details about nodes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,8 @@ class Result:
     Attributes:
         changes: The changes to the model.
         verification: The result of the verification; None if the caller did not ask for one.
-        model: The changed model, of the same type as the argument; None for a file, and if the verification failed.
+        model: The changed model, of the same type as the argument; None if the argument is a path, or if the
+            verification failed.
     """
 
     changes: Changes
@@ -65,7 +63,7 @@ class Result:
 
     @property
     def is_written(self) -> bool:
-        """Whether the changed model was kept; a model that fails its verification is neither written nor returned."""
+        """Whether the changed model was kept. A model that fails its verification is neither written nor returned."""
         return self.verification is None or self.verification.is_equal
 
     @property
@@ -82,7 +80,7 @@ class Result:
         return f"<Result: {self.text().rpartition(chr(10))[2]}>"
 
     def _repr_html_(self) -> str:
-        from html import escape  # only notebooks need it
+        from html import escape  # only notebooks need this module
 
         return f"<pre>{escape(self.text())}</pre>"
 
@@ -101,13 +99,13 @@ class Format(Protocol):
     Attributes:
         name: Its name, which `NodeEngine.formats` refers to.
         title: Its name in sentences.
-        suffixes: The suffixes of its files' names; an empty one stands for all files that no other format claims.
-        packages: The packages whose objects are models of it.
-        reference: The name of the engine that computes the expected values of a comparison, and a line about it.
+        suffixes: The suffixes of its files' names. An empty suffix claims all files that no other format claims.
+        packages: The packages whose objects are models of this format.
+        reference: The name and the description of the engine that computes the expected values of a comparison.
         default_executors: The names of the engines that take part in a comparison by default.
-        targets: The engines that models can be hardened for; for each, the suffixes of files of other formats that can
-            be hardened for it, too.
-        optimizers: The optimizers of whole graphs that `rewrite` can use, the default first, with a line about each.
+        targets: The engines that models can be hardened for, each with the suffixes of files of other formats that can
+            also be hardened for it.
+        optimizers: The optimizers of whole graphs that `rewrite` can use. The first is the default.
     """
 
     name: str
@@ -120,38 +118,29 @@ class Format(Protocol):
     optimizers: Lines
 
     def passes(self) -> tuple[Lines, Lines]:
-        """Return the default passes of `rewrite`, and the passes that it runs on request, with a line about each."""
-        ...
+        """Return the passes that `rewrite` runs by default, and those that it runs only if they are named."""
 
     def lower(self, model: Any, **options: Any) -> Program:
-        """Lower every slicing node of a model, a file or an object, to DirectML operators."""
-        ...
+        """Lower every slicing node of a model, which is a file or an object, to DirectML operators."""
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
-        """Find the nodes of a model, a file or an object, that are invalid, fragile, or have a defect on an engine."""
-        ...
+        """Find the nodes of a file or an object that are invalid, fragile, or have a defect on an engine."""
 
     def compare(self, model: Any, **options: Any) -> Report:
-        """Compare the outputs that engines compute for the slicing nodes of a model, a file or an object."""
-        ...
+        """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run a whole model on onnxruntime's DirectML provider.
+        """Run the model of a file on onnxruntime's DirectML provider.
 
-        Args:
-            model: The model's file.
-            against: Whether to run onnxruntime's CPU provider as well, and to find the nodes that cause a difference.
-            options: `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
+        With `against`, also run onnxruntime's CPU provider, and find the nodes that cause a difference. The `options`
+        are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
         """
-        ...
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model; write it, or without an output return it as an object."""
-        ...
+        """Simplify the slicing of a model. Write the changed model, or return it as an object if `output` is None."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Rewrite the nodes that an engine computes wrongly or refuses; write the model, or return it as an object."""
-        ...
+        """Rewrite the nodes that the engine `target` computes wrongly or refuses; `output` is as for `rewrite`."""
 
 
 @runtime_checkable
@@ -164,7 +153,6 @@ class DeclaresShapes(Protocol):
         Raises:
             ModelError: The model cannot be read.
         """
-        ...
 
 
 @runtime_checkable
@@ -172,11 +160,10 @@ class ManyFiles(Protocol):
     """A format with an optional method that lists the further files of a model."""
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """Return the other files of a model, existing or not, sorted: names relative to its folder.
+        """Return the sorted names of the other files of a model, existing or not, relative to the model's folder.
 
         No name leads out of that folder. The result is empty for a file that is not a model; nothing is raised.
         """
-        ...
 
 
 @runtime_checkable
@@ -184,15 +171,15 @@ class NamesNodes(Protocol):
     """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
 
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
-        """Return the ids of nodes by graph: for the id of each graph, ids by the names of nodes and of their outputs.
+        """Return, for the id of each graph, the ids of its nodes by the names of the nodes and of their outputs.
 
         The first graph is the main graph. The id of a body is the id of its node, a slash and the attribute's name. If
-        a body is shown as a part of the main graph, the names of its nodes begin with that id and a slash.
+        Model Explorer shows a body as a part of the main graph, the keys for its nodes are in the main graph and begin
+        with the id of the body and a slash.
 
         Raises:
             ModelError: The model cannot be read.
         """
-        ...
 
 
 @cache
@@ -220,16 +207,11 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         name = os.fspath(model)
-        matches = [
-            (len(suffix), format_)
-            for format_ in formats().values()
-            for suffix in format_.suffixes
-            if name.endswith(suffix)
-        ]
-        if matches:
-            # The longest suffix wins; the empty suffix matches every file.
-            return max(matches, key=lambda match: match[0])[1]
+        candidates = [format_ for format_ in formats().values() if any(map(name.endswith, format_.suffixes))]
+        if candidates:  # the longest suffix wins; the empty suffix matches every file
+            return max(candidates, key=lambda each: max(len(end) for end in each.suffixes if name.endswith(end)))
         raise UsageError(f"no format is installed that reads '{name}'.")
+    # The class of a model may be derived from one of the format's package.
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     for format_ in formats().values():
         if packages.intersection(format_.packages):
@@ -250,7 +232,7 @@ def declared_shapes(model: Any) -> DeclaredShapes:
 
 
 def all_targets() -> tuple[str, ...]:
-    """Return the engines that models can be hardened for."""
+    """Return the engines that models of the installed formats can be hardened for."""
     return tuple(dict.fromkeys(target for format_ in formats().values() for target in format_.targets))
 
 

@@ -15,7 +15,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class InvalidNode:
-    """A node that breaks its operator's specification. It stays as it is, because no result of it would be right.
+    """A node that breaks its operator's specification. The node is not changed, because no result would be right.
 
     Attributes:
         node: Its name.
@@ -37,7 +37,7 @@ class InvalidNode:
 
 
 def format_invalid_count(nodes: Sequence[InvalidNode]) -> str:
-    """Return the end of a line of counts: empty if all nodes are valid."""
+    """Return the end of a line of counts: the number of invalid nodes, or an empty string for 0."""
     return f", {len(nodes)} not valid" if nodes else ""
 
 
@@ -59,7 +59,7 @@ class Change:
 
     @property
     def outcome(self) -> str:
-        """The outcome for the node, to follow its operator."""
+        """The outcome for the node, in words that follow the reason."""
         if self.replacement is None:
             is_contested = any(defect.is_contested for defect in self.defects)
             return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
@@ -78,7 +78,7 @@ class Change:
 
 
 def explain(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return why a node is rewritten or kept: for its defects, or because it is not in the form for the target."""
+    """Return the reason to change a node: its defects, or without any, that it is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 
@@ -88,12 +88,12 @@ class Hardening:
 
     Attributes:
         target: The engine that the model was hardened for.
-        version: The version of the engine whose defects are known.
+        version: The version of the engine that the report is about; several are separated by commas.
         nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses, or that is not in the form for it.
         invalid: The nodes that break their specification.
-        notes: Sentences about steps before the hardening.
-        is_form: Whether nodes were rewritten to reach the form for `target`, instead of because of known defects.
+        notes: Sentences about the preparation of the model.
+        is_form: Whether nodes were rewritten to reach the form for `target`, rather than because of known defects.
     """
 
     target: str
@@ -106,7 +106,7 @@ class Hardening:
 
     @property
     def needs_extension(self) -> bool:
-        """Whether the model now needs `ov_ext.register`."""
+        """Whether the model now contains operators of `ov_ext`, which OpenVINO can run only after `ov_ext.register`."""
         return any((change.replacement or "").startswith("ov_ext.") for change in self.changes)
 
     @property

@@ -12,9 +12,7 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[obj
     >>> html_table("1 node", ["node"], [["a<b"]])
     '<table><caption>1 node</caption><tr><th>node</th></tr><tr><td>a&lt;b</td></tr></table>'
     """
-
-    def row(tag: str, cells: Sequence[object]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-    lines = [row("th", columns), *(row("td", cells) for cells in rows)]
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+    html = f"<table><caption>{escape(caption)}</caption>"
+    for tag, cells in [("th", columns), *(("td", cells) for cells in rows)]:
+        html += f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+    return f"{html}</table>"

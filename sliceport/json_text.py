@@ -7,24 +7,19 @@ import math
 import re
 from typing import Any
 
-_NUMBERS = re.compile(r"\[\n\s+(-?\d+(?:,\n\s+-?\d+)*)\n\s+\]")
+_INTEGER_ARRAY = re.compile(r"\[\n\s+(-?\d+(?:,\n\s+-?\d+)*)\n\s+\]")
 
 
 def to_text(data: Any, *, flat: bool = False) -> str:
-    """Format data as indented JSON; NaN and infinities become null.
-
-    Args:
-        data: An object that `json.dumps` accepts.
-        flat: Whether arrays of integers stay on one line.
-    """
+    """Format data as indented JSON; NaN and infinities become null. If `flat`, arrays of integers stay on one line."""
     text = json.dumps(finite(data), indent=2, allow_nan=False)
     if not flat:
         return text
-    return _NUMBERS.sub(lambda match: f"[{', '.join(part.strip() for part in match[1].split(','))}]", text)
+    return _INTEGER_ARRAY.sub(lambda match: f"[{', '.join(part.strip() for part in match[1].split(','))}]", text)
 
 
 def finite(data: Any) -> Any:
-    """Replace NaN and infinities in data by None."""
+    """Return JSON values with None instead of NaN and infinities, and lists instead of tuples."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -10,7 +10,7 @@ from typing import Any
 def lazy(
     package: str, modules: Mapping[str, str], defined: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a `__getattr__` and a `__dir__` for a package, which import its public names on first use.
+    """Return a `__getattr__` that imports the public names of a package on first use, and a `__dir__` that lists them.
 
     Args:
         package: The name of the package.
@@ -23,7 +23,4 @@ def lazy(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)
 
-    def list_names() -> list[str]:
-        return sorted((*modules, *defined))
-
-    return load, list_names
+    return load, lambda: sorted((*modules, *defined))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from itertools import count
 from types import MappingProxyType
 
 from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
+from sliceport.slicing.axis import INT64_MAX
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
-"""The first primes for open sizes of axis 0, mostly the batch, and of all other axes. A symbol keeps its first size.
+"""The first primes for open sizes of axis 0, mostly the batch, and of all other axes.
 
 Of 24 models with open sizes that were tried, most run with these. Smaller sizes are too small for some convolutions,
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
@@ -18,7 +18,10 @@ and larger ones exceed some tables of positions. As many models run with a small
 
 
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
-    """Choose one size for all open axes of declared shapes. A symbol of an input in `given` has its size there.
+    """Return the declared shapes that have open axes, with `size` for each of these axes.
+
+    Inputs in `given` are left out. A symbol that occurs in their declared shapes gets its size from `given`. Bounds
+    that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -51,16 +54,16 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """Choose distinct sizes for the open axes of declared shapes.
+    """Return the declared shapes that have open axes, with distinct sizes for these axes.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
     another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
-    gets a size within them. Inputs of unknown rank and inputs without open sizes are left out.
+    gets a size within them. Inputs of unknown rank, inputs without open sizes and inputs in `given` are left out.
 
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input.
-        leading: The first prime for a symbol that occurs on axis 0 first.
+        leading: The first prime for open sizes of axis 0. A symbol counts by the axis on which it occurs first.
         other: The first prime for all other open sizes.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
@@ -68,7 +71,7 @@ def choose_sizes(
     >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
     {'mask': (4, 23)}
     """
-    primes = _Primes()
+    taken_primes: set[int] = set()
     dims = [dim for shape in declared.values() for dim in shape or ()]
     plain_symbols = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
     formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
@@ -80,9 +83,9 @@ def choose_sizes(
         if isinstance(dim, int):
             return dim
         if not isinstance(dim, str):
-            return primes.take(first, dim)
+            return _take_prime(taken_primes, first, dim)
         if dim not in formulas and dim not in sizes:
-            sizes[dim] = primes.take(first)
+            sizes[dim] = _take_prime(taken_primes, first)
         return sizes.get(dim)
 
     # Formulas stay None until all symbols in them have sizes.
@@ -93,9 +96,9 @@ def choose_sizes(
     for dim, formula in formulas.items():
         for name in _list_symbols(formula):
             if name not in sizes:
-                sizes[name] = primes.take(other)
+                sizes[name] = _take_prime(taken_primes, other)
         value = _evaluate(formula, sizes)
-        sizes[dim] = primes.take(other) if value is None or value < 1 else value
+        sizes[dim] = _take_prime(taken_primes, other) if value is None or value < 1 else value
     return {
         name: tuple(
             sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), shape, strict=True)
@@ -104,27 +107,18 @@ def choose_sizes(
     }
 
 
-class _Primes:
-    """A source of primes that returns each prime once."""
+def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> int:
+    """Return the next prime from `first` on that is not in `taken`, and add it to `taken`.
 
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
-
-    def take(self, first: int, allowed: range | None = None) -> int:
-        """Return the next free prime from `first` on.
-
-        If `first` is not allowed, start at the least allowed number. If no free prime is allowed, return the largest
-        allowed number.
-        """
-        if allowed and first not in allowed:
-            first = allowed[0]
-        for number in count(first):
-            if allowed and number > allowed[-1]:
-                return allowed[-1]
-            if number not in self._taken and (not allowed or number in allowed) and _is_prime(number):
-                self._taken.add(number)
-                return number
-        raise AssertionError("there is always another prime")
+    If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left, return the largest
+    allowed number. None, or an empty range, allows every number.
+    """
+    allowed = allowed or range(INT64_MAX)
+    for number in allowed[allowed.index(first) :] if first in allowed else allowed:
+        if number not in taken and _is_prime(number):
+            taken.add(number)
+            return number
+    return allowed[-1]
 
 
 def _is_prime(n: int) -> bool:
@@ -133,7 +127,7 @@ def _is_prime(n: int) -> bool:
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _MAX_FORMULA = 200
-"""The largest number of characters of a symbol that is parsed."""
+"""The largest number of characters of a symbol that is parsed; longer symbols are not formulas."""
 
 
 def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
@@ -145,7 +139,7 @@ def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
         return None
     try:
         formula = ast.parse(symbol.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also for null characters and deep nesting
         return None
     nodes = list(ast.walk(formula.body))
     if not all(isinstance(node, (ast.BinOp, ast.Name, ast.Load, *_OPERATORS)) or _is_number(node) for node in nodes):
@@ -162,7 +156,7 @@ def _list_symbols(formula: ast.Expression) -> list[str]:
 
 
 def _evaluate(formula: ast.Expression, sizes: Mapping[str, int]) -> int | None:
-    """Compute a formula. Return None if it divides by 0."""
+    """Return the value of a formula, or None if it divides by 0."""
     try:
         # `_read_formula` accepts integers, names and operators only.
         value: int = eval(compile(formula, "formula", "eval"), {"__builtins__": {}}, dict(sizes))  # noqa: S307

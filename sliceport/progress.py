@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 Listener = Callable[[str], None]
 _listeners: list[tuple[Listener, Listener]] = []
+"""The listeners to activities and to announcements, in pairs as `listen_to_progress` got them."""
 
 
 def say(activity: str) -> None:

@@ -12,7 +12,7 @@ _SPECIAL_ON_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
 
 
 def join(words: Sequence[str]) -> str:
-    """Quote and join words to one line, for cmd.exe and PowerShell on Windows, for a POSIX shell elsewhere."""
+    """Quote words and join them to one line: on Windows for cmd.exe and PowerShell, elsewhere for a POSIX shell."""
     return " ".join(map(_quote_for_windows if sys.platform == "win32" else _quote_for_posix, words))
 
 
@@ -25,15 +25,16 @@ def _quote_for_posix(word: str) -> str:
 
 
 def _escape_octal(character: str) -> str:
+    """Return the bytes of a character as octal escapes. A surrogate is a byte of a file name that is not UTF-8."""
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def _quote_for_windows(word: str) -> str:
-    """Quote a word if C programs on Windows need it, or if it has characters that are special to a shell there."""
+    """Quote a word if C programs on Windows need quotes around it, or if it has characters special to a shell."""
     quoted = subprocess.list2cmdline([word])
     if quoted.startswith('"') or not _SPECIAL_ON_WINDOWS & set(word):
         return quoted
-    # Backslashes before the closing quote count double in the rules of C programs.
+    # C programs read two backslashes before the closing quote as one.
     backslashes = len(quoted) - len(quoted.rstrip("\\"))
     return '"' + quoted + "\\" * backslashes + '"'
 
@@ -43,6 +44,6 @@ def input_shapes_option(shapes: Mapping[str, Sequence[int]]) -> list[str]:
     if not shapes:
         return []
     words = [f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items()]
-    if any(word.startswith("-") for word in words):  # a separate word with "-" would be parsed as an option
+    if any(word.startswith("-") for word in words):  # argparse would take such a word for an option
         return [f"--input-shapes={word}" for word in words]
     return ["--input-shapes", *words]

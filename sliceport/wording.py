@@ -10,10 +10,8 @@ from sliceport.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
 
-_FIRST_SIZE, _FURTHER_SIZE = 1, 16
-"""Example sizes of the first axis, usually the batch, and of further axes."""
 _MAX_LENGTH = 300
-"""Limit for quotes of a library's message in characters, because such a message may contain a whole file."""
+"""The largest number of characters quoted from a library's message, because a message may contain a whole file."""
 _is_command_line = ContextVar("is_command_line", default=False)
 
 
@@ -40,7 +38,7 @@ def spell(python: str, shell: str) -> str:
 
 
 def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
-    """Put a text on one line. Cut it after `limit` characters if it is longer, and add `…`, which is not a full stop.
+    """Put a text on one line. Replace everything after the first `limit` characters by `…`.
 
     >>> shorten("a long text", 6)
     'a long…'
@@ -59,7 +57,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def list_names(names: Iterable[str], limit: int = 8) -> str:
-    """Format names of inputs or outputs for a sentence, sorted.
+    """Format names for a sentence: sorted, quoted, and at most `limit` of them.
 
     >>> list_names(["w", "b", "x"], 2)
     "'b', 'w' and 1 more"
@@ -70,11 +68,10 @@ def list_names(names: Iterable[str], limit: int = 8) -> str:
 
 
 def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
-    """Format findings about nodes, one line for each operator and text. A single node is named in its line.
+    """Format findings about nodes, one line for each operator and text.
 
-    Args:
-        findings: The operator and the name of a node, and the text about it.
-        verbose: Whether the names of several nodes follow their line.
+    A finding is the operator and the name of a node, and a text. A line about a single node names the node. If
+    `verbose`, the names of several nodes follow their line.
 
     >>> group_nodes([("Slice", "a", "removed"), ("Gather", "b", "removed"), ("Slice", "c", "removed")], verbose=True)
     ['2 Slice: removed', '    a', '    c', "1 Gather 'b': removed"]
@@ -92,22 +89,13 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
 
 
 def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """Format a report for the project of an engine in Markdown.
-
-    Args:
-        title: Its title.
-        versions: A line about what was run.
-        sections: The lines below each heading.
-    """
+    """Format a report for the project of an engine in Markdown. `sections` maps headings to the lines below them."""
     bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 
 
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
-    """Return the option `input_shapes` with an example for each open size, the same example for the same symbol.
-
-    Args:
-        shapes: Sizes by input name, each a number, a symbol or None; None for an input of unknown rank.
+    """Return the option `input_shapes` with an example for each open size. Equal symbols have equal examples.
 
     >>> example_shapes({"x": ("batch", 3)})
     "input_shapes={'x': (1, 3)}"
@@ -116,29 +104,27 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     '--input-shapes x:1,3'
     """
     sizes: dict[str, int] = {}
-    examples: dict[str, tuple[int, ...]] = {}
+    examples = {}
     for name, dims in shapes.items():
         shape = []
         for axis, dim in enumerate((None, None) if dims is None else dims):  # an unknown rank is shown as two axes
-            example = _FURTHER_SIZE if axis else _FIRST_SIZE
-            if isinstance(dim, int):
-                example = dim
-            elif dim is not None:
+            example = 16 if axis else 1  # axis 0 is usually the batch
+            if isinstance(dim, str):
                 example = sizes.setdefault(dim, example)
-            shape.append(example)
+            shape.append(dim if isinstance(dim, int) else example)
         examples[name] = tuple(shape)
     return spell(f"input_shapes={examples!r}", join(input_shapes_option(examples)))
 
 
 def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return the clause `with` and the option that gives these shapes, or an empty string for no shapes."""
+    """Return ` with` and the option that sets these shapes, or an empty string if there are no shapes."""
     return f" with {spell(f'input_shapes={dict(shapes)!r}', join(input_shapes_option(shapes)))}" if shapes else ""
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
-    """Describe an unexpected error in a sentence, to follow the name of the model's file.
+    """Describe an unexpected error in the rest of a sentence that begins with the name of the model's file.
 
-    It ends with `advice`, unless there is not enough memory or the model is nested too deeply.
+    The sentence ends with `advice`, unless there is not enough memory or the model is nested too deeply.
     """
     if isinstance(error, MemoryError | RecursionError):
         kind = "memory" if isinstance(error, MemoryError) else "nesting depth"

@@ -39,7 +39,7 @@ ELEMENTS = {
         (14, "complex64", np.complex64), (15, "complex128", np.complex128), (16, "bfloat16", ml_dtypes.bfloat16),
     )
 }  # fmt: skip
-"""The element types of data by their ONNX names; complex numbers are not in OpenVINO."""
+"""The element types of data by their ONNX names. OpenVINO has no complex numbers."""
 INPUTS = {
     "Slice": ("starts", "ends", "axes", "steps"),
     "Split": ("split",),
@@ -50,15 +50,15 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A node of an operator's version, on data of one shape.
+    """One node of a version of an operator, with data of one shape.
 
     Attributes:
-        name: The name of its folder.
-        rule: The id of the rule that it tests.
+        name: The name of the case's folder.
+        rule: The id of the rule that the case tests.
         sentence: The rule in words, with the standard.
         operator: `Slice`, `Split` or `StridedSlice`.
         version: The version of the operator; Slice-8 and StridedSlice-1 are OpenVINO's, all others ONNX's.
-        parameters: The parameters by their names in ONNX's newest version, or OpenVINO's StridedSlice-1.
+        parameters: The node's parameters by their names in ONNX's newest version, or in OpenVINO's StridedSlice-1.
         shape: The shape of the data.
         element: The element type of the data, a name in `ELEMENTS`.
         index_type: The element type of the parameters.
@@ -66,8 +66,8 @@ class Case:
         open_axes: The axes whose sizes the model leaves open.
         is_refused: Whether the standard forbids the node.
         reading: The other reading of the standard in words, if it is disputed.
-        other: Parameters that replace some of the node's, so that it has the outputs of the other reading; None if the
-            other reading refuses the node, or the standard is not disputed.
+        other: Parameters to replace some of the node's own, so that it has the outputs of the other reading; None if
+            the other reading refuses the node, or the standard is not disputed.
     """
 
     name: str
@@ -108,10 +108,11 @@ class Case:
         }
 
     @property
-    def output_count(self) -> int:
-        """The number of outputs."""
-        parts = self.parameters.get("split") or (0,) * self.parameters.get("num_outputs", 1)
-        return len(parts) if self.operator == "Split" else 1
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+        if self.operator != "Split":
+            return ["y"]
+        return [f"y{i}" for i in range(len(self.parameters.get("split") or ()) or self.parameters["num_outputs"])]
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
         """Return the outputs that the standard requires for `parameters`, or by default for those of the case.
@@ -127,10 +128,8 @@ class Case:
         if self.operator == "Slice":
             return [SliceSpec(**parameters).resolve(self.shape)]
         if self.operator == "StridedSlice":
-            begin, end, strides = (parameters.get(name) for name in INPUTS["StridedSlice"])
-            assert begin is not None
-            assert end is not None
-            return [StridedSliceSpec(begin, end, strides, Masks.of(parameters)).resolve(self.shape)]
+            bounds = (parameters["begin"], parameters["end"], parameters.get("strides"))
+            return [StridedSliceSpec(*bounds, Masks.of(parameters)).resolve(self.shape)]
         axis, sizes = parameters.get("axis", 0), parameters.get("split")
         if sizes is None:
             count = parameters["num_outputs"]

@@ -39,41 +39,42 @@ def read_catalogue() -> list[Case]:
 
 def draw_cases(count: int, seed: int) -> Iterator[Case]:
     """Yield random cases of the newest versions. Equal seeds give equal cases."""
-    chance = random.Random(seed)  # noqa: S311 - test data
+    rng = random.Random(seed)  # noqa: S311 - for test data
     rule = {"id": "random", "sentence": "A random node, read by the rules of its operator."}
     numbers: Counter[str] = Counter()
     for _ in range(count):
-        shape = [chance.choice((1, 2, 3, 5)) for _ in range(chance.randint(1, 4))]
-        steps = [chance.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
-        axes = list(zip(shape, steps, strict=True))
-        starts = [chance.choice((chance.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in axes]
+        shape = [rng.choice((1, 2, 3, 5)) for _ in range(rng.randint(1, 4))]
+        steps = [rng.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
+        sizes_and_steps = list(zip(shape, steps, strict=True))
+        # About half of the bounds are random and may lie outside the axis. The others are those of the whole axis.
+        starts = [rng.choice((rng.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in sizes_and_steps]
         limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
-        ends = [chance.choice((chance.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]
-        form = chance.choice(("Slice-13", "Slice-8", "StridedSlice-1", "Split-18")) + chance.choice(("", " inputs"))
+        ends = [rng.choice((rng.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]
+        form = rng.choice(("Slice-13", "Slice-8", "StridedSlice-1", "Split-18")) + rng.choice(("", " inputs"))
         row: dict[str, Any] = {"shape": shape}
         if form.startswith("Split"):
-            axis = chance.randrange(len(shape))
-            cut = chance.randint(0, shape[axis])
-            row |= {"axis": axis - chance.choice((0, len(shape))), "split": [cut, shape[axis] - cut]}
+            axis = rng.randrange(len(shape))
+            cut = rng.randint(0, shape[axis])
+            row |= {"axis": axis - rng.choice((0, len(shape))), "split": [cut, shape[axis] - cut]}
         elif form.startswith("Strided"):
-            masks = {name: [chance.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
+            masks = {name: [rng.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
             row |= {"begin": starts, "end": ends, "strides": steps, **masks}
         else:
-            order = chance.sample(range(len(shape)), len(shape))
+            order = rng.sample(range(len(shape)), len(shape))
             entries = {"starts": starts, "ends": ends, "axes": range(len(shape)), "steps": steps}
             row |= {name: [values[i] for i in order] for name, values in entries.items()}
         yield _make_case(rule, row, form, numbers)
 
 
 def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
-    """Build a case. Its name ends in its number among the cases of the same form and rule, which `numbers` counts."""
-    written, *suffix = form.split()
-    operator, _, version = written.partition("-")
+    """Build a case. Its name ends in a number from `numbers`, which counts the cases of each form and rule."""
+    versioned, *suffix = form.split()
+    operator, _, version = versioned.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
     numbers[stem] += 1
     values, other = _read_values(row), row.get("other")
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
-    if written == "Slice-8":  # In OpenVINO, step is not optional.
+    if versioned == "Slice-8":  # In OpenVINO, step is not optional.
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,
@@ -83,4 +84,5 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
 
 
 def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row with tuples instead of lists, and with numbers instead of names such as INT64_MAX."""
     return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}

@@ -23,7 +23,7 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
     """Write a folder for each case, and `cases.json`, which lists them.
 
     Raises:
-        UsageError: The folder exists and `overwrite` is false, or was not written by this function, or it cannot be
+        UsageError: The folder exists although `overwrite` is false, was not written by this function, or cannot be
             written.
     """
 
@@ -37,16 +37,18 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
 
 
 def _describe_case(case: Case) -> dict[str, Any]:
-    form = ("openvino" if case.is_ir else "onnx", "inputs" if case.has_inputs else "constants")
+    """Return the entry of a case in `cases.json`."""
+    disputed = {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}
     return {
-        "name": case.name, "rule": case.rule, "sentence": case.sentence, "format": form[0], "operator": case.operator,
-        "version": case.version, "indices": form[1], "shape": case.shape, "element": case.element,
+        "name": case.name, "rule": case.rule, "sentence": case.sentence,
+        "format": "openvino" if case.is_ir else "onnx", "operator": case.operator, "version": case.version,
+        "indices": "inputs" if case.has_inputs else "constants", "shape": case.shape, "element": case.element,
         "parameters": case.parameters, "expected": "refused" if case.is_refused else "outputs",
-    } | ({"disputed": {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}}
-         if case.reading else {})  # fmt: skip
+    } | ({"disputed": disputed} if case.reading else {})  # fmt: skip
 
 
 def _write_case(case: Case, folder: Path) -> None:
+    """Write the model, the inputs, and the outputs of the standard and of the other reading, if there are any."""
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
     if case.is_ir:
@@ -56,18 +58,17 @@ def _write_case(case: Case, folder: Path) -> None:
     else:
         (folder / "model.onnx").write_bytes(onnx_file.to_model(case))
     _write_tensors(data_set, "input", {"x": case.data} | (case.index_inputs if case.has_inputs else {}))
-    names = [f"y{i}" for i in range(case.output_count)] if case.operator == "Split" else ["y"]
     try:
         outputs = case.outputs()
     except InvalidSlice:
         assert case.is_refused, case.name
         return
     assert not case.is_refused, case.name
-    _write_tensors(data_set, "output", dict(zip(names, outputs, strict=True)))
+    _write_tensors(data_set, "output", dict(zip(case.output_names, outputs, strict=True)))
     if case.reading and case.other is not None:
         (folder / "other_reading").mkdir()
         other = case.outputs({**case.parameters, **case.other})
-        _write_tensors(folder / "other_reading", "output", dict(zip(names, other, strict=True)))
+        _write_tensors(folder / "other_reading", "output", dict(zip(case.output_names, other, strict=True)))
 
 
 def _write_tensors(folder: Path, kind: str, tensors: dict[str, Array]) -> None:

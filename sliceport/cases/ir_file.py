@@ -18,6 +18,7 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     data = {"shape": _join(sizes), "element_type": element}
     layers = [_format_layer(0, "x", "Parameter", data, outputs=[_format_port(0, element, sizes, "x")])]
     ports, weights = [_format_port(0, element, sizes)], b""
+    # The inputs of Slice-8 are in another order than those of ONNX's Slice: the steps are before the axes.
     names = ("starts", "ends", "steps", "axes") if case.operator == "Slice" else tuple(case.index_inputs)
     for name in (name for name in names if name in case.index_inputs):
         values, number = case.index_inputs[name], len(ports)
@@ -28,15 +29,15 @@ def to_ir(case: Case) -> tuple[str, bytes]:
         kind, output = "Parameter" if case.has_inputs else "Const", _format_port(0, index, values.shape, name)
         layers.append(_format_layer(number, name, kind, data, outputs=[output]))
         ports.append(_format_port(number, index, values.shape))
-    count, masks = len(ports), {}
+    masks, node_id = {}, len(ports)
     if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing mask gets zeros.
         length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
         masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
     # OpenVINO infers the output's shape when it reads the file, so the output's ports declare none.
-    output = _format_port(count, element, (), "y")
-    layers.append(_format_layer(count, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
-    layers.append(_format_layer(count + 1, "y", "Result", {}, [_format_port(0, element, ())]))
-    edges = [(i, 0, count, i) for i in range(count)] + [(count, count, count + 1, 0)]
+    output = _format_port(node_id, element, (), "y")
+    layers.append(_format_layer(node_id, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
+    layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
+    edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]
     content = _format_element("layers", {}, *layers), _format_element("edges", {}, *links)

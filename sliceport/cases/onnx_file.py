@@ -16,15 +16,15 @@ _IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProt
 
 
 def to_tensor(array: Array, name: str) -> bytes:
-    """Return a TensorProto."""
+    """Return an array as a serialized TensorProto."""
     number = next(element.number for element in ELEMENTS.values() if element.dtype == array.dtype)
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _encode((1, array.shape), (2, number), (8, name), (9, raw))
 
 
 def to_model(case: Case) -> bytes:
-    """Return the ModelProto of a case."""
-    outputs = [f"y{i}" if case.operator == "Split" else "y" for i in range(case.output_count)]
+    """Return the serialized ModelProto of a case."""
+    outputs = case.output_names
     # The parameters that are inputs in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
     order = list(case.index_inputs) if case.operator == "Split" else ["starts", "ends", "axes", "steps"]
@@ -32,7 +32,7 @@ def to_model(case: Case) -> bytes:
     while names and not names[-1]:
         names.pop()
     attributes = {name: value for name, value in case.parameters.items() if value is not None and name not in indices}
-    if case.version < 18:
+    if case.version < 18:  # older versions of Split divide by the number of outputs that the node has
         attributes.pop("num_outputs", None)
     node = _encode(
         (1, ("x", *names)), (2, outputs), (3, "cut"), (4, case.operator),
@@ -56,10 +56,10 @@ def to_model(case: Case) -> bytes:
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
     """Return the sizes that the model declares for each output.
 
-    They are symbols if the case has inputs or open axes, or is refused or disputed: the sizes are not fixed then.
+    They are symbols if the sizes are not fixed: the case has inputs or open axes, or is refused or disputed.
     """
     if case.is_refused:
-        return [[f"n{i}" for i in range(len(case.shape))]] * case.output_count
+        return [[f"n{i}" for i in range(len(case.shape))]] * len(case.output_names)
     shapes = [output.shape for output in case.outputs()]
     if case.has_inputs or case.open_axes or case.reading:
         return [[f"y{k}_{i}" for i in range(len(shape))] for k, shape in enumerate(shapes)]
@@ -73,7 +73,7 @@ def _to_attribute(name: str, value: int | Sequence[int]) -> bytes:
 
 
 def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
-    """Return a ValueInfoProto of a tensor with an element type, and numbers or symbols as sizes."""
+    """Return a ValueInfoProto of a tensor with an element type and sizes, each a number or a symbol."""
     dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]
     tensor_type = _encode((1, number), (2, _encode((1, dims))))
     return _encode((1, name), (2, _encode((1, tensor_type))))
@@ -93,10 +93,10 @@ def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]
 
 
 def _encode_varint(value: int) -> bytes:
-    """Encode an integer in groups of 7 bits, the lowest first; a negative one as its two's complement of 64 bits."""
+    """Encode an integer as groups of 7 bits, the lowest first. Negative integers are in 64-bit two's complement."""
     value %= 2**64
     encoded = bytearray()
     while value > 127:
-        encoded.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)  # the highest bit means that another group follows
         value >>= 7
     return bytes([*encoded, value])

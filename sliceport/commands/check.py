@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sliceport import progress
-from sliceport.checking import KINDS, Selection, parse_versions
+from sliceport.checking import KINDS, Selection
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, choose_open_sizes, shape_options
+from sliceport.commands.options import add_input_shapes, choose_open_sizes, parse_pairs, shape_options
 from sliceport.commands.outcome import Options, Outcome, finding
 from sliceport.errors import unknown_name
 
@@ -44,21 +44,15 @@ def _split(text: str) -> list[str]:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `sliceport.check`, and the kinds of --fail-on.
-
-    Raises:
-        UsageError: An engine or a kind is not known, or a version or a shape is malformed.
-    """
-    versions = parse_versions(options.engine_versions)
+    """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
+    versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
+    # A wrong engine or version is reported before a model is read.
     Selection(None if options.engines is None else tuple(options.engines), versions)
     for kind in options.fail_on:
         if kind not in KINDS:
             raise unknown_name("kind", kind, KINDS)
-    return {
-        "engines": options.engines,
-        "engine_versions": versions,
-        "fail_on": options.fail_on,
-    } | shape_options(options)
+    arguments = {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
+    return arguments | shape_options(options)
 
 
 def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
@@ -68,27 +62,27 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
     progress.say(f"checking {model}")
     arguments = choose_open_sizes(model, options)
-    fail_on = arguments.pop("fail_on", None)
+    fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)
 
     def result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
-    files = {} if node_data_file is None else {node_data_file: check_node_data(result(), model)}
     return Outcome(
-        is_clean=not any(fail_on is None or node.kind in fail_on for node in report.findings),
+        is_clean=not any(each.kind in fail_on for each in report.findings),
         summary=lambda: summarize(result()),
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [
             finding(
-                node.kind, node.op, node.node, node.detail or node.defect.trigger, engine=engine, defect=node.defect.id
+                each.kind, each.op, each.node, each.detail or each.defect.trigger, engine=engine, defect=each.defect.id
             )
-            for node in report.findings
-            for engine in [each.engine for each in report.selection.divergences_of(node.defect)] or [""]
+            for each in report.findings
+            # An invalid or fragile node is a finding even if no selected engine has a divergence.
+            for engine in [item.engine for item in report.selection.divergences_of(each.defect)] or [""]
         ],
-        files=files,
+        files={} if node_data_file is None else {node_data_file: check_node_data(result(), model)},
     )
 
 

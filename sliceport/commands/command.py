@@ -14,7 +14,7 @@ from sliceport.commands.outcome import Options, Outcome
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
 """The names of the commands on one model. Each is a module of this package, and a command line loads only its own."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
-"""The work on a model's file, given the output, if any, the options, and whether to replace the output.
+"""The work of a command. The arguments are the model's file, the output or None, the options, and whether to overwrite.
 
 An error of any class may mean that the model is unsuitable.
 """
@@ -29,17 +29,17 @@ class Command:
         help: Its line in the help of the command line.
         add_options: Adds the options that the command line and batches share.
         read_options: Returns these options as arguments of the corresponding Python function, with names of files for
-            `inputs`; raises UsageError.
+            `inputs`, or raises UsageError.
         run: The work.
         model: The placeholder and the help of the model.
         other: The help of a second model; empty if the command takes one model.
-        writes: Whether the command writes a file for a model.
+        writes: When the command writes a file for a model.
         output: The help of --output.
         output_flags: The spellings of --output.
-        name_output: Returns the name of the file or folder that a batch lets the command write for a model.
-        has_pages: Whether the command line can ask for pages; their names are the options `html` and `model_explorer`.
+        name_output: Returns the name of the file or folder that the command writes for a model in a batch.
+        has_pages: Whether the command line has options for pages, which `run` finds in `html` and `model_explorer`.
         verbose: The help of --verbose.
-        listing: Returns the end of the help.
+        listing: Returns the end of the help, such as a list of passes.
         modules: Modules that a batch imports ahead of the first model, if they are installed.
     """
 
@@ -61,6 +61,6 @@ class Command:
 
 
 def load(name: str) -> Command:
-    """Return the command of a name of `NAMES`."""
+    """Return the command with a name of `NAMES`."""
     command: Command = import_module(f"sliceport.commands.{name.replace(' ', '_')}").COMMAND
     return command

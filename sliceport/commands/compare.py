@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _list_executors() -> str:
-    """Format the engines that take part in comparisons, by format."""
+    """Format the engines that can take part in comparisons, for each format."""
     from sliceport.engines.registry import engines_of
     from sliceport.formats import formats
 
@@ -61,7 +60,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: report_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: list(chain.from_iterable(map(_list_findings, report.comparisons))),
+        list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of an output, or an empty name for all other outputs, and the bounds of the tolerance."""
+    """Return the name of an output, which is empty for all other outputs, and the bounds of its tolerance."""
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -121,15 +122,11 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
-    """Read the results of a probe. They determine the device, the seed and the sizes of inputs.
-
-    Raises:
-        UsageError: An option has no effect on results.
-    """
+    """Read the results of a probe. Refuse options that have no effect on results."""
     from sliceport.diffing.probe_results import read_results
 
     flags = {"other": "second model", "open_sizes": "--input-shapes"}
-    seeds = ["seeds"] * (options.get("seeds", 1) > 1)
+    seeds = ["seeds"] * (options.get("seeds", 1) > 1)  # not if it has its default, 1
     for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed", *seeds):
         if options.get(name):
             flag = flags.get(name, f"--{name.replace('_', '-')}")
@@ -138,10 +135,11 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
+    """Return a finding for each part and defect, or without parts, one for the first failure."""
     if report.failure is None:
         return []
     if not report.parts:
-        engine = report.on.partition(" ")[0]
+        engine = re.split("[: ]", report.failed or report.on)[0]  # without its options and version
         return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
     findings: list[Finding] = []
     for part in report.parts:

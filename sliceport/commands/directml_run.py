@@ -38,9 +38,9 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=model_run.to_json,
         text=lambda _, columns: run_text(model_run, columns=columns),
         list_findings=lambda: [
-            finding(node.kind, node.op_type, node.node, node.message, engine=ONNXRUNTIME_DML, defect=defect)
-            for node in model_run.findings
-            for defect in node.defects or ("",)
+            finding(each.kind, each.op_type, each.node, each.message, engine=ONNXRUNTIME_DML, defect=defect)
+            for each in model_run.findings
+            for defect in each.defects or ("",)
         ],
         output=None if output is None else output / "report.json",
     )

@@ -59,6 +59,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
+    """Return a finding for each defect of each changed node, and for each invalid node."""
     return [
         finding(
             "not fixed" if change["replacement"] is None else "rewritten",
@@ -74,7 +75,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the name of the file that a batch writes: its suffix is that of the target's format, or the model's."""
+    """Return the name of the file that a batch writes. Its suffix is that of the target's format or the model's."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 

@@ -14,12 +14,13 @@ from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
-"""Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
+"""Words that can be the shape of an input but not a file: no dot and no slash follow the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
 _MAX_DIGITS = 18
+"""The largest number of digits of a size. Such a size is below 2**63."""
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -73,7 +74,7 @@ def parse_seconds(text: str, option: str = "--timeout") -> float | None:
     """Return the seconds of an option; None for 0, which disables the limit.
 
     Raises:
-        UsageError: The text is not a number.
+        UsageError: The text is not a number with at most 9 digits and 3 decimals.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
         raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
@@ -101,11 +102,12 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is malformed.
     """
-    return shape_options(options) | {"inputs": parse_inputs(options.input), "seed": read_seed(options.seed)}
+    inputs = parse_pairs(options.input, "input", "NAME=FILE.npy")
+    return shape_options(options) | {"inputs": inputs, "seed": read_seed(options.seed)}
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the shapes of --input-shapes and, if it has the word `auto`, the argument `open_sizes` of `diff`.
+    """Return the shapes of --input-shapes and, if one of its words is `auto`, the argument `open_sizes` of `diff`.
 
     Raises:
         UsageError: A shape is malformed.
@@ -121,10 +123,11 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace `open_sizes` in options by shapes of the model's inputs, and return the options.
+    """Return options in which shapes of the model's inputs replace `open_sizes`, if it is given.
 
     Raises:
         UsageError: The model does not declare the rank of an input.
+        ModelError: The model cannot be read.
     """
     arguments = dict(options)
     open_sizes = arguments.pop("open_sizes", None)
@@ -137,18 +140,15 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Spell options with several or optional values so that argparse can parse them.
+    """Rewrite options with several or optional values so that argparse can parse the words of a command line.
 
-    `--input-shapes` and `--input` are repeated for each value; `--simplify` and `--verify` become one word with their
-    value, which may be empty. A word that cannot be a value of the option before it, such as the name of a model,
-    becomes an argument.
-
-    Args:
-        words: The words of the command line.
-        suffixes: The suffixes of names of models.
+    `--input-shapes` and `--input` are repeated for each value. `--simplify` and `--verify` become one word with their
+    value, which may be empty. A word that cannot be a value of the option before it, such as a model with one of the
+    `suffixes`, stays an argument of the command.
     """
 
     def fits(option: str, word: str) -> bool:
+        """Return whether a word can be a value of an option."""
         if word.startswith("-"):
             return False
         if option == "--verify":
@@ -196,13 +196,13 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Parse shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
 
     Raises:
-        UsageError: A shape is malformed, or an input has two.
+        UsageError: A shape is malformed, or an input has two shapes.
     """
     shapes = {}
     for text in texts:
-        name, colon, dims = text.rpartition(":")
+        name, _, dims = text.rpartition(":")
         sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
-        if not colon or not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
+        if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
             )
@@ -212,27 +212,27 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
-    """Parse files written as `NAME=FILE.npy`; return them by input.
+def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
+    """Return the values by name of texts such as `NAME=VALUE`. Messages call a text a `kind`, and show its `form`.
 
     Raises:
-        UsageError: A text is malformed, or an input has two files.
+        UsageError: A text is malformed, or a name occurs twice.
     """
-    files: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
-        name, equals, file = text.partition("=")
-        if not equals or not name or not file:
-            raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
-        if name in files:
-            raise UsageError(f"input {name!r} is given two files.")
-        files[name] = file
-    return files
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise UsageError(f"{kind} {text!r} must be written {form}.")
+        if name in values:
+            raise UsageError(f"{kind} {name!r} is given twice.")
+        values[name] = value
+    return values
 
 
 def format_descriptions(lines: Mapping[str, str]) -> str:
     """Format each name with its description, wrapped to the width of the terminal."""
     indent = max(map(len, lines)) + 4
-    columns = max(shutil.get_terminal_size().columns - 2, 40)
+    columns = max(shutil.get_terminal_size().columns - 2, 40)  # argparse also leaves 2 columns free
     return "\n".join(
         textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
         for name, text in lines.items()

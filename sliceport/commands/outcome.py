@@ -15,9 +15,9 @@ Options = Mapping[str, Any]
 
 
 class Finding(TypedDict):
-    """A fault of a model, or a change to it; fields that do not apply are empty."""
+    """A fault of a model, or a change to it. Fields that do not apply are empty."""
 
-    reason: str
+    reason: str  # a kind, a status or a code, such as `mismatch`
     operator: str
     engine: str
     defect: str  # the id of an entry of sliceport/defects
@@ -33,10 +33,11 @@ class Outcome:
         is_clean: Whether the command line exits with 0 rather than 1.
         summary: Formats the outcome in one line.
         to_json: Returns the outcome as `--format json` prints it.
-        text: Formats the outcome for people, given whether to be verbose and the columns of the terminal, if any.
+        text: Formats the outcome for people. Its arguments are whether to print more, and the width of the terminal in
+            columns, or None.
         list_findings: Lists the faults of the model, or the changes to it.
         output: The main file that was written; None if no file was written.
-        files: The contents of further text files by name, which the command line writes.
+        files: The contents of further text files, by name. The command line writes them.
     """
 
     is_clean: bool
@@ -51,22 +52,20 @@ class Outcome:
 def finding(
     reason: str, operator: str = "", node: str = "", message: str = "", *, engine: str = "", defect: str = ""
 ) -> Finding:
-    """Build a finding; fields that do not apply are empty."""
+    """Build a finding. Fields that do not apply are empty."""
     return Finding(reason=reason, operator=operator, engine=engine, defect=defect, node=node, message=message)
 
 
 def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding]:
-    """Return a finding once for each defect that explains it, or unchanged without defects."""
+    """Return a finding once for each defect that explains it, or unchanged if no defect does."""
     return [{**finding, "defect": defect} for defect in defects] or [finding]
 
 
 def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
-    """Build the outcome of a command that writes a changed model.
+    """Build the outcome of a command that writes a changed model to `output`.
 
-    Args:
-        result: The result of the Python function.
-        output: The file that was asked for.
-        list_changes: Lists the nodes that were changed or left. Differences that a verification found are added.
+    Its findings are the nodes of `list_changes`, which were changed or left as they are, and the differences that the
+    verification found.
     """
 
     def list_findings() -> list[Finding]:

@@ -52,7 +52,7 @@ class EngineRunner(BaseRunner):
         # The types of inputs are known only from the arrays of `make_inputs`, so small arrays are made.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
         metadata = TensorMetadata()
-        for name, value in self._graph.make_inputs({}, sizes, 0, 0).items():
+        for name, value in self._graph.make_inputs({}, sizes, seed=0, attempt=0).items():
             metadata.add(name, dtype=value.dtype, shape=shapes.get(name))
         return metadata
 
@@ -81,10 +81,10 @@ class CompareOutputs:
     """
 
     def __init__(self, model: Any = None, tolerance: Tolerance | None = None) -> None:
-        self._tolerance = tolerance
-        graph = None if model is None else open_graph(model)
-        nodes = range(len(graph.nodes)) if graph else ()
-        self._moved = {name for name in graph.outputs if only_moves(graph, nodes, name)} if graph else set()
+        self._tolerance, self._moved = tolerance, set[str]()
+        if model is not None:
+            graph = open_graph(model)
+            self._moved |= {name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name)}
 
     def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:
         """Return whether each output is right, and log those that are not."""

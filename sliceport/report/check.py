@@ -26,10 +26,10 @@ class Group:
     Attributes:
         kind: The kind.
         rule: The key of the entry in `rules`.
-        entry: The entry of the table.
+        entry: The entry of `rules`, as `CheckReport.to_json()` describes it.
         op: The operator.
-        detail: The values that cause it.
-        nodes: The nodes, each with the names of the nodes and attributes around its graph.
+        detail: The values that cause the findings; may be empty.
+        nodes: The path of each node: the names of the nodes and attributes that contain its graph, then its own name.
         model: The model's file.
         is_reported: Whether the group is about reports of users; such groups come last.
     """
@@ -45,9 +45,9 @@ class Group:
 
     @property
     def effects(self) -> str:
-        """The behavior of the engines, those that behave alike together, as the end of a sentence.
+        """The behavior of the engines as clauses of a sentence. Engines that behave alike share a clause.
 
-        It is empty if the entry comes from reports alone, unless this is the group about the reports.
+        The text is empty if the entry comes from reports alone, unless this is the group about the reports.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
@@ -81,9 +81,13 @@ class Group:
         targets = [engine["target"] for engine in engines if engine["target"]]
         return harden_command(self.model, [engine["engine"] for engine in engines], targets)
 
+    @property
+    def message(self) -> str:
+        """The entry, the detail, the behavior of the engines, and the help."""
+        return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.help}"
+
     def __str__(self) -> str:
-        parts = [f"{len(self.nodes)} {self.op}", self.entry["id"], self.detail, self.effects]
-        return f"{': '.join(filter(None, parts))}; {self.help}"
+        return f"{len(self.nodes)} {self.op}: {self.message}"
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -93,15 +97,16 @@ def _join_names(names: Sequence[str]) -> str:
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
     """Return the command that rewrites a model for engines that share a defect, or for one of `targets`."""
+    output = "OUT"
     if targets:
-        return f"{join(['sliceport', 'harden', model])} -o OUT --target {'|'.join(targets)}"
-    is_read_by_openvino = all(engine.startswith("openvino") for engine in engines)
-    output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not model.endswith(".xml") else "OUT"
+        output = f"OUT --target {'|'.join(targets)}"
+    elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
+        output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
 
 
 def group_findings(result: Result) -> list[Group]:
-    """Group the findings about a model by kind, rule, operator and detail; the reported ones come last."""
+    """Group the findings about a model by kind, rule, operator and detail. Groups about reports come last."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for finding in result["findings"]:
         key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
@@ -138,12 +143,15 @@ def summarize(result: Result) -> str:
 
 
 def _name_engines(names: Sequence[str]) -> str:
-    """Return the names of at most 3 engines, or the number of more."""
+    """Return the names of the engines, or only their number if there are more than 3."""
     return _join_names(names) if len(names) <= 3 else count_of(len(names), "engine")
 
 
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
-    """Format the findings about models for people, a section for each model; empty if no model was checked."""
+    """Format the findings about models for people, a section for each model; empty if no model was checked.
+
+    Lines are wrapped to `columns`, if any. With `hint`, `HINT` is the last line.
+    """
     if all("error" in result for result in results):
         return ""  # stderr has the reasons
     lines: list[str] = []

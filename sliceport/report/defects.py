@@ -15,7 +15,7 @@ from sliceport.wording import format_issue
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
     """Format the defects of each engine, in lines wrapped to `columns`.
 
-    With `verbose`, the right behavior, the versions, the handling and the cases are added.
+    With `verbose`, also add the right behavior, the versions, the handling and the cases.
     """
     lines = []
     for engine in engines:
@@ -32,7 +32,8 @@ def defect_issue(defect: Defect, engine: str) -> str:
     """Draft a bug report about a defect to the project of an engine, in Markdown."""
     divergence = defect.divergence_on(engine)
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
-    examples = defect.examples_on(engine) or defect.examples  # no outcomes are known of an entry from reports
+    # An entry that only users have reported has examples, but no outcome of the engine.
+    examples = defect.examples_on(engine) or defect.examples
     steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
@@ -57,12 +58,13 @@ def _to_sentence(text: str) -> str:
 
 
 def _format_entry(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:
+    """Return the lines about a defect of one engine."""
     issues = f" ({', '.join(divergence.issues)})" if divergence.issues else ""
     lines = [f"  {defect.id}: given {defect.trigger}, it {divergence.does}{issues}"]
     if not verbose:
         return lines
     lines += [f"    right: {defect.right}", f"    seen in: {divergence.seen_in or 'no version is stated'}"]
-    lines.append(f"    {defect.remedy}")
+    lines += [f"    {defect.remedy}"]
     lines += [
         f"    case: {example.case}: {example.seen[divergence.engine]} instead of {example.right}"
         for example in defect.examples_on(divergence.engine)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sliceport.diffing.report import DiffReport
 
 _MAX_NODES = 30
-"""The largest number of nodes that are drawn; if there are more, they are listed."""
+"""The largest number of nodes that are drawn. If there are more, their names are listed instead."""
 
 
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
-    """Format a report: a table of outputs at most `columns` wide, each difference, and the node behind it."""
+    """Format a report: a table of outputs at most `columns` wide, the differences, their causes, and the counts."""
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
     different = [output for output in report.outputs if output.status == "different"]
     lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
@@ -59,7 +59,8 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
         drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
-        parts.append((part, part.causes if part.defects else part.sentences, drawing))  # the page lists the defects
+        # The page lists known defects itself. Without known defects, the last of `sentences` states that.
+        parts.append((part, part.causes if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",
         summary=diff_summary(report),

@@ -11,24 +11,25 @@ if TYPE_CHECKING:
     from sliceport.diffing.case import Case
 
 _MAX_TEXT = 26
+"""The largest number of characters on a line of a box."""
 _CHARACTER = 7.3
 """The width of a monospaced character of 12 pixels, in pixels and rounded up."""
-_ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
-"""Pixels: the height of a layer, the space between layers, the space between boxes, and the margin of the drawing."""
+_ROW, _GAP, _SPACE, _PADDING, _MARGIN = 44, 34, 18, 20, 8
+"""Pixels: the height of a layer, the space between layers, between boxes and beside texts, and the drawing's margin."""
 
 
 @dataclass(eq=False)
 class Box:
-    """A box of a drawing.
+    """A box of a drawing. Positions and sizes are in pixels.
 
     Attributes:
         kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: the point where an edge
             passes through a layer.
         lines: One or two lines of text, none for a bend.
         title: The whole text.
-        sources: The boxes that edges lead from.
-        depth: Its layer: for a node, the length of the longest path to it.
-        x: The position of its centre from the middle of the drawing.
+        sources: The boxes whose edges lead to this box.
+        depth: Its layer, counted from the top. For a node, this is the length of the longest path to it.
+        x: The position of its centre, relative to the middle of the drawing.
     """
 
     kind: str
@@ -40,22 +41,22 @@ class Box:
 
     @property
     def y(self) -> float:
-        """The position of its centre from the upper edge."""
+        """The position of its centre, from the upper edge of the drawing."""
         return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
 
     @property
     def width(self) -> float:
         """Its width; 0 for a bend."""
-        return max((len(line) * _CHARACTER + 20 for line in self.lines), default=0)
+        return max((len(line) * _CHARACTER + _PADDING for line in self.lines), default=0)
 
     @property
     def height(self) -> float:
-        """Its height; a bend takes the whole layer."""
+        """Its height: the whole layer, or half of it for a box with one line."""
         return _ROW if len(self.lines) != 1 else _ROW / 2
 
     @property
     def path(self) -> str:
-        """The curves that lead to it, and through it if it is a bend, as a path of SVG."""
+        """The curves that lead to the box as a path of SVG, with a line through the box if it is a bend."""
         top = self.y - self.height / 2
         curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
         for source in self.sources:
@@ -66,12 +67,7 @@ class Box:
 
 
 def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
-    """Return the boxes of a case, and the width and the height of the drawing.
-
-    Args:
-        case: The case.
-        wrong: The names of its outputs that differ.
-    """
+    """Return the boxes of a case whose outputs `wrong` differ, and the width and the height of the drawing."""
     boxes = _make_boxes(case, wrong)
     for box in boxes:  # inputs and constants are directly above their first reader
         if box.kind in ("input", "constant"):
@@ -84,6 +80,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     depth = max(box.depth for box in boxes)
     for layer in range(depth + 1):
         row = [box for box in boxes if box.depth == layer]
+        # The order is that of the mean positions of the sources, so that few edges cross. Boxes without any are last.
         row.sort(key=lambda box: sum(source.x for source in box.sources) / len(box.sources) if box.sources else inf)
         left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
         for box in row:
@@ -94,7 +91,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
-    """Return a box for each node, input, constant and output of a case, with the depths of nodes and outputs."""
+    """Return a box for each node, input, constant and output of a case. Only nodes and outputs have their depths."""
     boxes_by_value: dict[str, Box] = {}
     boxes: list[Box] = []
     arrays = {**case.inputs, **case.constants}
@@ -104,9 +101,8 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
             array = arrays.get(name)
             type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
-            boxes_by_value[name] = Box(
-                kind, tuple(map(_clip, filter(None, (name, type_and_shape)))), f"{kind} {name} {type_and_shape}"
-            )
+            lines = tuple(map(_clip, filter(None, (name, type_and_shape))))
+            boxes_by_value[name] = Box(kind, lines, f"{kind} {name} {type_and_shape}")
             boxes.append(boxes_by_value[name])
         sources = list(dict.fromkeys(boxes_by_value[name] for name in names))
         kind = "culprit" if node is case.culprit else "node"
@@ -114,13 +110,11 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
         boxes.append(Box(kind, (_clip(node.op_type), _clip(node.name)), str(node), sources, depth))
         boxes_by_value |= dict.fromkeys(node.writes, boxes[-1])
     for name in case.outputs:
-        kind = "wrong output" if name in wrong else "output"
-        boxes.append(
-            Box(kind, (_clip(name),), f"output {name}", [boxes_by_value[name]], boxes_by_value[name].depth + 1)
-        )
+        kind, source = "wrong output" if name in wrong else "output", boxes_by_value[name]
+        boxes.append(Box(kind, (_clip(name),), f"output {name}", [source], source.depth + 1))
     return boxes
 
 
 def _clip(text: str) -> str:
-    """Leave out the middle of a long text."""
+    """Replace the middle of a long text by `…`; keep twice as much of the end as of the beginning."""
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 3]}…{text[1 - _MAX_TEXT * 2 // 3 :]}"

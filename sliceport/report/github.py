@@ -13,7 +13,7 @@ from sliceport.report.check import LEVELS, Result, group_findings, summarize
 def github_text(results: Sequence[Result]) -> str:
     """Format one command for each group of findings, and one for each model that could not be checked.
 
-    A line of counts follows for each model that was checked.
+    A line of counts follows the commands of each model that was checked.
     """
     lines = []
     for result in results:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """A text and a color for a node of the main graph, and for a node in its body.
+    """A text and a color for a node of the main graph, or also for a node in the body of that node.
 
     Attributes:
-        names: The names of its outputs, and last the name of the node.
+        names: Names for the node of the main graph: those of its outputs, if they are known, and last its own name.
         text: The text.
-        color: A color.
-        attribute: The attribute of the body; empty for a node without one.
-        inner: The names of the node in the body.
+        color: The color, as `#rrggbb`.
+        attribute: The attribute that holds the body; empty if only the node of the main graph is marked.
+        inner: The names for the node in the body, like `names`; empty if only the node of the main graph is marked.
     """
 
     names: Sequence[str]
@@ -54,6 +54,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
                 if case.holder is None:
                     yield Mark(node.all_names, text, color)
                 else:
+                    # A scope ends in the title of a run of a body, such as `then_branch` or `iteration 3`.
                     title = case.scope[0].rpartition(", ")[2] if len(case.scope) == 1 else ""
                     attribute = title if title in ("then_branch", "else_branch") else "body"
                     yield Mark(case.holder.all_names, text, color, attribute, node.all_names)
@@ -62,10 +63,10 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 
 
 def check_node_data(result: Result, model: str) -> str:
-    """Return node data of the nodes with findings: the names of the rules, colored by the first kind of `KINDS`.
+    """Return node data of the nodes with findings: the ids of the rules.
 
-    A finding in a body also marks the node of the main graph that contains the body. A finding in a body of a body
-    marks this node alone.
+    The color of a node is that of its first kind in the order of `KINDS`. A finding in a body also marks the node of
+    the main graph that contains the body. A finding in a body of a body marks only the node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:
@@ -75,45 +76,42 @@ def check_node_data(result: Result, model: str) -> str:
                 yield Mark([finding["node"]], text, color)
             else:
                 holder, _, attribute = finding["scope"][0].rpartition(".")
-                # The outermost body, which `attribute` names, contains the node only if there is no inner body.
+                # `attribute` holds the outermost body. The node is in that body unless there is a further scope.
                 yield Mark([holder], text, color, attribute, [finding["node"]] * (len(finding["scope"]) == 1))
 
     return _node_data("sliceport check", model, marks())
 
 
 def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
-    """Return node data as JSON, of one graph or of several graphs by their ids.
+    """Return node data as JSON: those of the main graph, or those of several graphs by the graph's id.
 
-    Nodes without an id are left out. A node with several texts has the color of the first one.
+    Nodes without an id are left out. A node with several texts has the color of its first text.
     """
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
     main = next(iter(graphs))
-    colors: dict[str, dict[str, dict[str, str]]] = {main: {}}
+    marks_by_node: dict[str, dict[str, list[Mark]]] = {main: {}}
 
-    def color_node(graph: str, names: Sequence[str], mark: Mark) -> str:
+    def mark_node(graph: str, names: Sequence[str], mark: Mark) -> str:
         """Add a mark to the node of a graph with one of the names; return the id of the node, or an empty string."""
         ids = graphs.get(graph, {})
-        # Without ids of the format, the names are the ids.
+        # `ids` is None if the format has no `node_ids`. The name of the node, which is last, then serves as its id.
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
-            colors.setdefault(graph, {}).setdefault(id_, {}).setdefault(mark.text, mark.color)
+            marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)
         return id_
 
     for mark in marks:
         # The main graph is tried first. A node that is not in it is in the graph of a function.
-        holder = next(filter(None, (color_node(graph, mark.names, mark) for graph in graphs)), "")
+        holder = next(filter(None, (mark_node(graph, mark.names, mark) for graph in graphs)), "")
         body = f"{holder}/{mark.attribute}"
-        if mark.inner and not color_node(main, [f"{body}/{name}" for name in mark.inner], mark):
-            color_node(body, mark.inner, mark)
-    data = {
-        graph: {
-            "name": title,
-            "results": {
-                id_: {"value": "; ".join(color_by_text), "bgColor": next(iter(color_by_text.values()))}
-                for id_, color_by_text in texts.items()
-            },
+        if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):
+            mark_node(body, mark.inner, mark)
+    data = {}
+    for graph, nodes in marks_by_node.items():
+        results = {
+            id_: {"value": "; ".join(dict.fromkeys(mark.text for mark in node_marks)), "bgColor": node_marks[0].color}
+            for id_, node_marks in nodes.items()
         }
-        for graph, texts in colors.items()
-    }
+        data[graph] = {"name": title, "results": results}
     return to_text(data[main] if len(data) == 1 else data) + "\n"

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_template(name: str, **filters: Any) -> Template:
-    """Return a template of this package that extends `report/page.html`; it escapes texts and makes them printable.
+    """Return a template of this package, such as `report/check.html`, that can use `filters`.
+
+    The template escapes texts and makes them printable.
 
     Raises:
         MissingExtra: jinja2 is not installed.

@@ -51,18 +51,18 @@ def _reporting_descriptor(group: Group) -> dict[str, Any]:
         "shortDescription": {"text": entry["id"]},
         "fullDescription": {"text": f"Found: {entry['trigger']}. Right: {entry['right']}."},
         "helpUri": entry["page"],
-        "help": {"text": replace(group, model="MODEL").help},
+        "help": {"text": replace(group, model="MODEL").help},  # other models may break the rule, too
         "properties": {"kind": group.kind, "evidence": entry["evidence"]},
     }
 
 
-def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
-    """Build a result (3.27); code scanners require a line, so it is the first."""
+def _make_result(group: Group, node: str, rule_index: int) -> dict[str, Any]:
+    """Build a result (3.27). Code scanners require a line number, so the result is on line 1."""
     return {
         "ruleId": group.rule,
-        "ruleIndex": rule,
+        "ruleIndex": rule_index,
         "level": "note" if group.is_reported else LEVELS[group.kind],
-        "message": {"text": f"{group.op} {node!r}: {_format_message(group)}"},
+        "message": {"text": f"{group.op} {node!r}: {'reported, not tested here: ' * group.is_reported}{group.message}"},
         "locations": [
             {
                 "physicalLocation": {**_physical_location(group.model), "region": {"startLine": 1}},
@@ -73,13 +73,7 @@ def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
     }
 
 
-def _format_message(group: Group) -> str:
-    reported = "reported, not tested here: " if group.is_reported else ""
-    parts = filter(None, [group.entry["id"], group.detail, group.effects])
-    return f"{reported}{': '.join(parts)}; {group.help}"
-
-
 def _physical_location(model: str) -> dict[str, Any]:
-    """Build a physicalLocation (3.29) of a file, relative unless the caller named it from the root."""
+    """Build a physicalLocation (3.29) of a file. The location is relative unless the path is absolute."""
     path = PurePath(model)
     return {"artifactLocation": {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}}

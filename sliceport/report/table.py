@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 _GAP = 2
-"""Spaces between columns, and the indentation of further lines."""
+"""The number of spaces between columns, and before further lines of a row or of a wrapped line."""
 
 
 def printable(text: str) -> str:
-    """Escape everything that a terminal would act on or hide: control, direction and zero-width characters."""
+    """Escape the characters that a terminal would act on or hide: control, direction and zero-width characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -26,7 +26,7 @@ def display_width(text: str) -> int:
 
 
 def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Format rows of cells, the first row as the title. Cells beyond `columns` continue on further lines."""
+    """Format rows of cells; the first row is the title. Cells that exceed `columns` go to further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -56,10 +56,10 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Break a printable line that is wider than `columns`, or than 20 if that is more, between words.
+    """Return a printable line as several lines, broken between words, if it is wider than `columns`.
 
-    Further lines are indented by `hanging` more than the first one. A word that is longer than a line is not broken,
-    and wide characters count as one column.
+    The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
+    that is longer than a line is not broken, and wide characters count as one column.
     """
     if columns is None or display_width(line) <= columns:
         return [line]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sliceport.engines.model_run import ModelRun
 
 _MAX_NAME = 48
+"""The largest number of characters of a name in a table. Of a longer name, only the end is shown."""
 
 
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
@@ -30,7 +31,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint about the sizes to give, if several lines end with the same one, to a line of its own."""
+    """Return the lines. If several end with the same hint about sizes, the hint is on a line of its own after them."""
     ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
     shared = [end for end, count in ends.items() if count > 1]
     for end in shared:
@@ -73,10 +74,8 @@ def report_summary(report: Report) -> str:
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
     )
-    order = ("equal", "mismatch", "error", "refused", "folded")
-    counts_text = ", ".join(
-        f"{counts[status]} {status}" for status in dict.fromkeys((*order, *counts)) if counts[status]
-    )
+    statuses = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded", *counts))
+    counts_text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
     total = count_of(len(report.comparisons), "comparison")
     return printable(f"{total} with {report.reference}{': ' * bool(counts_text)}{counts_text}")
 
@@ -85,11 +84,10 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     """Format a run: a table of its outputs at most `columns` wide, operators by provider, findings, and the counts."""
     from sliceport.engines.model_run import describe_transient
 
-    rows = [("output", "elements", "shape", "result", "difference", "allowed")]
+    rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]
     for output in run.outputs:
-        shape, difference = _format_dims(output.shape), _format_number(output.difference)
-        allowed = _format_number(output.tolerance)
-        rows.append((_shorten(output.name), output.element, shape, output.status, difference, allowed))
+        numbers = ["-" if value is None else f"{value:.2g}" for value in (output.difference, output.tolerance)]
+        rows.append((_shorten(output.name), output.element, _format_dims(output.shape), output.status, *numbers))
     head = [table(rows, columns)] if run.outputs else []
     lines = []
     for provider in sorted({node.provider for node in run.nodes}):
@@ -101,15 +99,12 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     return "\n".join([*head, *map(printable, lines), printable(run.summary)])
 
 
-def _format_number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"
-
-
 def _node_path(lowered: LoweredNode) -> str:
     return "/".join((*lowered.node.scope, lowered.node.name))
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
+    """Return what a node becomes: the code of its refusal, or its operators and views, or why it needs neither."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]
@@ -129,6 +124,7 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
+    """Return the parameters of an operator, each after a space."""
     if isinstance(operator, Slice | Slice1):
         prefix = "input_window_" if isinstance(operator, Slice1) else ""
         fields = ("offsets", "sizes", "strides")

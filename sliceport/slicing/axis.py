@@ -54,8 +54,8 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
       * every index lies in `[0, size)`;
       * equal selections give equal results, so `==` means "the same elements";
       * `len(result)` is the output size, possibly 0;
-      * no integer has a special meaning: INT64_MIN is an index before the start of every axis, INT64_MAX one after its
-        end.
+      * no integer has a special meaning: INT64_MIN is an index before the start of every axis, and INT64_MAX an index
+        after its end.
 
     The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because the
     ONNX text clamps its start to `[0, size - 1]`. Python selects nothing there.
@@ -76,6 +76,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
     """
     if step == 0:
         raise InvalidSlice("step must not be 0")
+    # `len` raises OverflowError for a longer range.
     if size > INT64_MAX:
         raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
     if step < 0 and start is not None and start < -size:  # ONNX clamps the start; Python would select nothing
@@ -89,11 +90,7 @@ def compose(outer: range, inner: range) -> range:
     >>> compose(range(10, 0, -2), range(1, 4, 2))
     range(8, 3, -4)
     """
-    if not inner:
-        return range(0)
-    step = outer.step * inner.step
-    first = outer[inner[0]]
-    return canonicalize(range(first, first + len(inner) * step, step))
+    return canonicalize(outer[as_slice(inner)])
 
 
 def shift(selected: range, by: int) -> range:
@@ -140,6 +137,8 @@ def as_slice(selected: range) -> slice:
     >>> as_slice(range(4, -1, -2))
     slice(4, None, -2)
     """
+    selected = canonicalize(selected)  # an empty range may have bounds that a slice counts from the end
+    # A backward range down to index 0 stops at -1, but a slice that stops at -1 stops before the last index.
     return slice(selected.start, selected.stop if selected.stop >= 0 else None, selected.step)
 
 
@@ -179,7 +178,7 @@ def coalesce(
         selected: Non-empty indices selected on each axis.
         contiguous: For each axis but the last, whether its stride in every tensor is the size of the next axis times
             the stride of the next axis. None means that all tensors are packed. If `contiguous` is not None, no size
-            may be 1, because axes of size 1 are dropped and the flag of the axis before would be about a dropped axis.
+            may be 1: an axis of size 1 is dropped, and the flag of the axis before it would refer to the dropped axis.
 
     Returns:
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged
@@ -202,7 +201,4 @@ def coalesce(
         out_sizes.append(size)
         out_selected.append(indices)
         innermost.append(axis)
-    out_sizes.reverse()
-    out_selected.reverse()
-    innermost.reverse()
-    return out_sizes, out_selected, innermost
+    return out_sizes[::-1], out_selected[::-1], innermost[::-1]

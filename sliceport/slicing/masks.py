@@ -83,7 +83,9 @@ class Masks:
                 raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
 
     def entries(self, count: int, rank: int) -> list[Entry]:
-        """Align `count` entries with the axes of a tensor, in output order; each of the `rank` axes gets an entry.
+        """Return `count` entries with the axes of a tensor of `rank` that they consume, in output order.
+
+        An axis that no entry names gets an entry of the kind `keep`.
 
         Raises:
             InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or the entries name more
@@ -103,9 +105,9 @@ class Masks:
         axis = 0
         for i in range(count):
             if masks.ellipsis[i]:
-                hidden_axes = range(axis, axis + rank - named_axes)
-                aligned += [Entry("keep", -1, hidden) for hidden in hidden_axes]
-                axis = hidden_axes.stop
+                after_ellipsis = axis + rank - named_axes
+                aligned += [Entry("keep", -1, hidden) for hidden in range(axis, after_ellipsis)]
+                axis = after_ellipsis
             elif masks.new_axis[i]:
                 aligned.append(Entry("new", i, -1))
             else:

@@ -86,11 +86,7 @@ class Folded(NodeInModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(NodeInModel):
-    """A slicing node that cannot be resolved.
-
-    Attributes:
-        refusal: The reason.
-    """
+    """A slicing node that cannot be resolved, with the reason."""
 
     refusal: Refusal
 

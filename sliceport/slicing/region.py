@@ -149,12 +149,9 @@ def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     order = sorted(range(len(regions)), key=lambda i: regions[i].ranges[axis].start)
     next_start = 0
     for i in order:
-        selected = regions[i].ranges[axis]
-        if (
-            selected.step != 1
-            or selected.start != next_start
-            or regions[i].output_shape != tuple(map(len, regions[i].ranges))
-        ):
+        part = regions[i]
+        selected = part.ranges[axis]
+        if selected.step != 1 or selected.start != next_start or part.output_shape != tuple(map(len, part.ranges)):
             return None
         next_start = selected.stop
     return (axis, order) if next_start == shape[axis] else None

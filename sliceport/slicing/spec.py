@@ -90,15 +90,15 @@ class AxisSlice(NamedTuple):
         return resolve_axis(*self, size) == range(size)
 
     def is_empty_for_every_size(self) -> bool:
-        """Return whether a forward slice selects nothing from an axis of any size."""
+        """Return whether this is a forward slice that selects nothing from an axis of any size."""
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        For an unknown size (None), the result holds for every size. It is None if one of the slices goes backward or
-        counts from the end, or if the start or step of the result would exceed INT64_MAX.
+        If the size is unknown (None), the result is right for every size. It is None if one of the slices goes backward
+        or counts from the end, or if the start or step of the result would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -107,12 +107,11 @@ class AxisSlice(NamedTuple):
         """
         if size is not None:
             first = resolve_axis(*self, size)
-            selected = compose(first, resolve_axis(*following, len(first)))
-            return AxisSlice.of(selected)
+            return AxisSlice.of(compose(first, resolve_axis(*following, len(first))))
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Each slice has an end of its own. The nearer one counts, because both count from the front.
+        # Either slice may end the result. Both ends count from the front of the whole axis, so the smaller one decides.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
@@ -141,8 +140,8 @@ class SliceSpec:
     axes: tuple[int, ...] | None = None
     steps: tuple[int, ...] | None = None
 
-    def check(self, rank: int) -> None:
-        """Check the rules for data of `rank`, whatever its sizes.
+    def check(self, rank: int) -> list[int]:
+        """Check the rules for data of `rank`, and return the axis of each entry, counted from the front.
 
         Raises:
             InvalidSlice: Lengths differ, there are more entries than axes, an axis is out of range or named twice, a
@@ -152,46 +151,6 @@ class SliceSpec:
         Traceback (most recent call last):
         sliceport.errors.InvalidSlice: the step of axis 0 is 0, but it must not be
         """
-        self._normalize_axes(rank)
-
-    def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
-        """Return the bounds and step of each axis that has an entry.
-
-        Args:
-            rank: Rank of the tensor; None if unknown. Negative axes need a known rank.
-
-        Raises:
-            InvalidSlice: A rule of `check` is broken, or an axis is negative and the rank unknown.
-
-        >>> SliceSpec(starts=(0,), ends=(2,), axes=(-1,)).by_axis(3)
-        {2: AxisSlice(start=0, end=2, step=1)}
-        """
-        if rank is None:
-            # The axes are not negative, so the result is the same for every rank that includes them.
-            axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
-            if any(axis < 0 for axis in axes):
-                raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
-            rank = max(axes, default=0) + 1
-        normalized = self._normalize_axes(rank)
-        steps = self.steps or (1,) * len(self.starts)
-        return dict(zip(normalized, map(AxisSlice, self.starts, self.ends, steps), strict=True))
-
-    def resolve(self, shape: Sequence[int]) -> Region:
-        """Return the region selected from a tensor of `shape`.
-
-        Raises:
-            InvalidSlice: A rule of `check` is broken.
-
-        >>> SliceSpec(starts=(0, 1), ends=(2, 9), axes=(1, -3), steps=(1, 2)).resolve((4, 3, 2)).output_shape
-        (2, 2, 2)
-        """
-        ranges = list(map(range, shape))
-        for axis, bounds in self.by_axis(len(shape)).items():
-            ranges[axis] = resolve_axis(*bounds, shape[axis])
-        return Region.of(shape, ranges)
-
-    def _normalize_axes(self, rank: int) -> list[int]:
-        """Check all rules, and return the axis of each entry, counted from the front."""
         if rank == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
         count = len(self.starts)
@@ -212,6 +171,41 @@ class SliceSpec:
                 raise InvalidSlice(f"the step of axis {axis} is 0, but it must not be")
             normalized.append(axis)
         return normalized
+
+    def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
+        """Return the bounds and step of each axis that has an entry.
+
+        Args:
+            rank: Rank of the tensor; None if unknown. Negative axes need a known rank.
+
+        Raises:
+            InvalidSlice: A rule of `check` is broken, or an axis is negative and the rank unknown.
+
+        >>> SliceSpec(starts=(0,), ends=(2,), axes=(-1,)).by_axis(3)
+        {2: AxisSlice(start=0, end=2, step=1)}
+        """
+        if rank is None:
+            # The axes are not negative, so the result is the same for every rank that includes them.
+            axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
+            if any(axis < 0 for axis in axes):
+                raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
+            rank = max(axes, default=0) + 1
+        steps = self.steps or (1,) * len(self.starts)
+        return dict(zip(self.check(rank), map(AxisSlice, self.starts, self.ends, steps), strict=True))
+
+    def resolve(self, shape: Sequence[int]) -> Region:
+        """Return the region selected from a tensor of `shape`.
+
+        Raises:
+            InvalidSlice: A rule of `check` is broken.
+
+        >>> SliceSpec(starts=(0, 1), ends=(2, 9), axes=(1, -3), steps=(1, 2)).resolve((4, 3, 2)).output_shape
+        (2, 2, 2)
+        """
+        ranges = list(map(range, shape))
+        for axis, bounds in self.by_axis(len(shape)).items():
+            ranges[axis] = resolve_axis(*bounds, shape[axis])
+        return Region.of(shape, ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +228,7 @@ class SplitSpec:
         the rest. Without it all parts must be equal.
 
         Raises:
-            InvalidSlice: The axis is out of range, `parts` is below 1, or the size does not divide in this way.
+            InvalidSlice: The axis is out of range, `parts` is below 1, or the axis cannot be divided into such parts.
 
         >>> SplitSpec.evenly(0, (7,), 3, uneven_last=True).sizes
         (3, 3, 1)
@@ -243,11 +237,11 @@ class SplitSpec:
         dim = shape[axis]
         if parts < 1:
             raise InvalidSlice(f"the number of outputs must be at least 1, got {parts}")
-        chunk = -(-dim // parts) if uneven_last else dim // parts
+        chunk = -(-dim // parts) if uneven_last else dim // parts  # rounded up, or down
         last = dim - chunk * (parts - 1)
         if not uneven_last and last != chunk:
             raise InvalidSlice(
-                f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts", "uneven"
+                f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts", rule="uneven"
             )
         if last < 0:
             raise InvalidSlice(
@@ -286,11 +280,11 @@ class SplitSpec:
         """
         axis = normalize_axis(self.axis, len(shape))
         if any(size < 0 for size in self.sizes):
-            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}", "sizes")
+            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}", rule="sizes")
         if sum(self.sizes) != shape[axis]:
             raise InvalidSlice(
                 f"split={list(self.sizes)} sums to {sum(self.sizes)}, but axis {axis} has {shape[axis]} elements",
-                "sizes",
+                rule="sizes",
             )
         ranges = list(map(range, shape))
         regions = []
@@ -308,7 +302,7 @@ class StridedSliceSpec:
         begin: First index per entry.
         end: Exclusive end per entry.
         strides: Step per entry; None for all 1.
-        masks: The five masks, aligned with `begin`; by default every entry slices an axis.
+        masks: The five masks; by default every entry slices an axis.
     """
 
     begin: tuple[int, ...]
@@ -316,8 +310,8 @@ class StridedSliceSpec:
     strides: tuple[int, ...] | None = None
     masks: Masks = field(default_factory=Masks)
 
-    def check(self, sizes: Sequence[int | None]) -> None:
-        """Check the rules for data whose sizes may be partly unknown.
+    def check(self, sizes: Sequence[int | None]) -> list[Entry]:
+        """Check the rules for data whose sizes may be partly unknown, and return the `entries`.
 
         Args:
             sizes: Size of each input axis; None for an unknown size.
@@ -330,8 +324,17 @@ class StridedSliceSpec:
         Traceback (most recent call last):
         sliceport.errors.InvalidSlice: entry 0 shrinks axis 0 to index 2, but the axis has 2 elements
         """
-        for entry in self.entries(len(sizes)):
-            self._check_entry(entry, sizes)
+        entries = self.entries(len(sizes))
+        for kind, i, axis in entries:
+            if kind == "slice" and self.strides is not None and self.strides[i] == 0:
+                raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
+            if kind == "shrink":
+                begin, size = self.begin[i], sizes[axis]
+                limit = INT64_MAX if size is None else size
+                if not -limit <= begin < limit:
+                    actual = "no axis is that long" if size is None else f"the axis has {size} elements"
+                    raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but {actual}")
+        return entries
 
     def entries(self, rank: int) -> list[Entry]:
         """Align the entries with the axes of a tensor of `rank`; see `Masks.entries`.
@@ -369,9 +372,7 @@ class StridedSliceSpec:
         """
         ranges = list(map(range, shape))
         output_shape: list[int] = []
-        for entry in self.entries(len(shape)):
-            self._check_entry(entry, shape)
-            kind, i, axis = entry
+        for kind, i, axis in self.check(shape):
             if kind == "new":
                 output_shape.append(1)
             elif kind == "keep":
@@ -383,14 +384,3 @@ class StridedSliceSpec:
                 ranges[axis] = resolve_axis(*self.bounds(i), shape[axis])
                 output_shape.append(len(ranges[axis]))
         return Region(tuple(shape), tuple(ranges), tuple(output_shape))
-
-    def _check_entry(self, entry: Entry, sizes: Sequence[int | None]) -> None:
-        kind, i, axis = entry
-        if kind == "slice" and self.strides is not None and self.strides[i] == 0:
-            raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
-        if kind == "shrink":
-            begin, size = self.begin[i], sizes[axis]
-            limit = INT64_MAX if size is None else size
-            if not -limit <= begin < limit:
-                actual = "no axis is that long" if size is None else f"the axis has {size} elements"
-                raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but {actual}")

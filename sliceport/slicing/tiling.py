@@ -15,11 +15,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs, each as a list of keys in order. The runs of a set cover `range(size)` without overlaps.
 
     The first set has as many runs as possible. No run is in two sets. A run that fits into no set is tried only once,
-    so that sorting the runs takes most of the time.
-
-    Args:
-        runs: Non-empty runs of step 1.
-        size: Number of elements on the axis.
+    so that sorting the runs takes most of the time. All runs must be non-empty.
 
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
@@ -35,7 +31,8 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
             chains_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
     for chains in chains_ending_at.values():
-        chains.reverse()  # the sort keeps the order of equally long chains, and `pop` then takes the first of them
+        # `pop` takes the last chain: a longest one, and of these the one that was found first, as the sort is stable.
+        chains.reverse()
         chains.sort(key=itemgetter(0))
     tilings = []
     while size and chains_ending_at[size]:
@@ -55,10 +52,9 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of a largest set of disjoint runs, in order; of several, one with the most elements.
+    """Return the keys of a largest set of disjoint runs, in order. Of several such sets, choose one with most elements.
 
-    Args:
-        runs: Non-empty runs of step 1.
+    All runs must be non-empty.
 
     >>> select_disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
     ['left', 'right']
@@ -116,7 +112,6 @@ def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     filled: list[range] = []
     end = 0
     for run in (*runs, range(size, size)):
-        filled += [range(end, run.start)] if run.start > end else []
-        filled += [run] if run else []
+        filled += [part for part in (range(end, run.start), run) if part]
         end = run.stop
     return filled

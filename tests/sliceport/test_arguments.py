@@ -277,6 +277,8 @@ def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
         (rewrite, {"simplify": 3}, "simplify must be a sequence of names, got 3"),
         (harden, {"target": 3}, "target 3 is not known; known are onnxruntime-dml"),
         (harden, {"target": []}, r"target \[\] is not known; known are onnxruntime-dml"),
+        (sliceport.check, {"engine_versions": "openvino=2"}, "must map names of engines to versions, got 'openvino=2'"),
+        (sliceport.check, {"engine_versions": {"openvino": 2}}, "must be a text that begins with a number, got 2"),
     ],
 )
 def test_names_and_options(call: Call, options: dict[str, Any], message: str, onnx_file: Path) -> None:

@@ -37,8 +37,6 @@ NOT_OF_A_NODE = {
     "Region.then": "composes regions, for passes",
     "Region.whole": "is not a node",
     "Region.__post_init__": "checks the arguments of other packages; no node breaks an invariant",
-    "SliceSpec.check": "asked by passes, and the same as `resolve`",
-    "StridedSliceSpec.check": "asked for open sizes, and the same as `resolve`",
     "SliceSpec.by_axis": "hands the entries to passes",
     "SplitSpec.with_rest": "VariadicSplit-1 of OpenVINO, which the suite does not have",
     "as_range": "the indices of a Gather, for passes",
@@ -55,10 +53,10 @@ NOT_OF_A_NODE = {
 NOT_IN_A_MODEL = {
     ("SplitSpec.evenly", "if parts < 1:"): "a Split has an output",
     (
-        "StridedSliceSpec._check_entry",
+        "StridedSliceSpec.check",
         'actual = "no axis is that long" if size is None else f"the axis has {size} elements"',
     ): "the suite states the size of each axis",
-    ("StridedSliceSpec._check_entry", "limit = INT64_MAX if size is None else size"): "the same",
+    ("StridedSliceSpec.check", "limit = INT64_MAX if size is None else size"): "the same",
     ("resolve_axis", "if size > INT64_MAX:"): "no tensor is that large",
     ("resolve_axis", "if step == 0:"): "the specs check each step before",
 }  # fmt: skip

@@ -160,7 +160,7 @@ def test_versions_leave_out_what_does_not_concern_them(folder: Path, capsys: pyt
         (["--engine-versions", "all=2025.2"], "engine 'all' is not known"),
         (
             ["--engine-versions", "openvino=new"],
-            "the version of engine 'openvino' must begin with a number, got 'new'.",
+            "the version of engine 'openvino' must be a text that begins with a number, got 'new'.",
         ),
         (["--fail-on", "wrong"], "kind 'wrong' is not known"),
     ],

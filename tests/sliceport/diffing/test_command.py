@@ -8,6 +8,9 @@ import pytest
 from onnx_models import save
 
 from sliceport.cli.main import main
+from sliceport.commands.diff import _list_findings
+from sliceport.diffing.difference import Failure
+from sliceport.diffing.report import DiffReport
 
 # onnxruntime drops the steps of a Slice whose axes are omitted.
 DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
@@ -38,3 +41,10 @@ def test_tolerance_of_one_output_is_an_option(capsys: pytest.CaptureFixture[str]
 def test_batch_takes_a_tolerance() -> None:
     options = ["--on", "onnxruntime-cpu", "--tolerance", "y:abs=1"]
     assert main(["batch", "diff", "dropped.onnx", "-o", "run", *options, "--jobs", "1"]) == 1
+
+
+def test_finding_without_a_node_names_the_engine_that_failed() -> None:
+    on, against = "openvino-cpu:precision=f32 2026.4.0", "onnxruntime-cpu:level=none 1.27.0"
+    for failed in ("", against):
+        report = DiffReport(on, against, (), 0, failed, failures=(Failure("error", "", "it fails"),))
+        assert _list_findings(report)[0]["engine"] == (failed or on).partition(":")[0]

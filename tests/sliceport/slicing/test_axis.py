@@ -77,6 +77,8 @@ def test_as_slice_selects_the_same() -> None:
     for size in SIZES:
         for kept in small_ranges(size):
             assert list(range(size))[as_slice(kept)] == list(kept)
+    for empty in (range(3, -1), range(0, -5, 2), range(-1, -1, -1), range(1, 4, -1)):
+        assert not range(5)[as_slice(empty)]
 
 
 def test_pairs_merge_exactly_when_the_joint_indices_are_a_progression() -> None:
