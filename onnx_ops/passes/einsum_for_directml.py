@@ -55,14 +55,13 @@ class EinsumForDirectMLPass(NodePass):
             Skip: The node cannot be fixed; see the class.
         """
         left, right, output_labels = einsum_terms(node)
-        first, second = node.inputs
-        assert first is not None
-        assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        first_sizes, second_sizes = (
-            dict(zip(term, self._sizes(value), strict=True)) for term, value in ((left, first), (right, second))
-        )
+        shapes = [shape for value in node.inputs if (shape := self.sizes(value)) is not None]
+        if len(node.inputs) != 2 or list(map(len, shapes)) != [len(left), len(right)]:
+            raise Skip("a rank is not known, or the inputs do not fit the equation")
+        first, second = (value for value in node.inputs if value is not None)
+        first_sizes, second_sizes = (dict(zip(*pair, strict=True)) for pair in zip((left, right), shapes, strict=True))
         sizes = first_sizes | second_sizes
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
@@ -101,12 +100,6 @@ class EinsumForDirectMLPass(NodePass):
         product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
         _transpose(nodes, product, labels, output_labels)
         return nodes
-
-    def _sizes(self, value: ir.Value) -> Sequence[int | None]:
-        sizes = self.sizes(value)
-        if sizes is None:
-            raise Skip("the rank is not known")
-        return sizes
 
 
 Sizes = dict[str, int | None]

@@ -127,9 +127,11 @@ def _cut_squeeze_or_unsqueeze(
     node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, _: Shape
 ) -> tuple[dict[int, Entries], None]:
     # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
-    rank = max(len(whole), len(shapes[0]))
-    axes = {normalize_axis(axis, rank) for axis in read_squeezed_axes(node, opset)}
-    shared_axes = [axis for axis in range(rank) if axis not in axes]
+    longer, shorter = (shapes[0], whole) if node.op_type == "Squeeze" else (whole, shapes[0])
+    axes = {normalize_axis(axis, len(longer)) for axis in read_squeezed_axes(node, opset)}
+    shared_axes = [axis for axis in range(len(longer)) if axis not in axes]
+    if len(shared_axes) != len(shorter):
+        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} do not fit its shapes")
     if node.op_type == "Squeeze":
         return {0: {shared_axes[axis]: entry for axis, entry in entries.items()}}, None
     if any(axis in axes and not entry.is_whole(1) for axis, entry in entries.items()):

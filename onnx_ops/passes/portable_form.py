@@ -340,9 +340,10 @@ class PortableConcatPass(PortablePass):
     def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
         """Rewrite a node that matches; see the class."""
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
+        present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.
-        operands = [value for value in node.inputs if not self._is_empty(value, axis)] or [data_of(node)]
-        if len(operands) == len(node.inputs):
+        operands = [value for value in present if not self._is_empty(value, axis)] or [data_of(node)]
+        if len(operands) == len(present) or len(present) < len(node.inputs):  # the latter breaks the specification
             return
         if len(operands) == 1:
             self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operands[0]}))

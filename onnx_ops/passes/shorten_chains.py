@@ -154,7 +154,7 @@ class ShortenChainsPass(NodePass):
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)
             if chain is not None and (operators := self._shorten(chain, links[:length], opset)) is not None:
-                self.report_change(node, operators)
+                self.report_change(links[length - 1], operators)
                 return
             # The link after the first `length` did not compose with them: the search goes on from that link. If the
             # first link alone does not compose, it is left out.
