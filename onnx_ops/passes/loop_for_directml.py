@@ -1,4 +1,4 @@
-"""A Loop whose body changes a size that it declares, which onnxruntime's DirectML provider computes wrongly."""
+"""Declared sizes that the body of a Loop changes are opened, because onnxruntime's DirectML provider relies on them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx_ops.passes.base import SlicingPass
 
 
 class LoopForDirectMLPass(SlicingPass):
-    """Open the sizes that a Loop does not keep, for which onnxruntime-directml 1.24.4 would compile the nodes inside.
+    """Open the sizes that a Loop does not keep. onnxruntime-directml 1.24.4 would compile the nodes inside for them.
 
-    1. An iteration changes the size of a carried value that the body declares: the size becomes open, and so do all
+    1. The body declares a size of a carried value, and an iteration changes it: the size becomes open, and so do all
        sizes that are declared inside.
 
     Given: y = Shape(Loop(2, True, x[1],
@@ -22,8 +22,7 @@ class LoopForDirectMLPass(SlicingPass):
                            body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Concat<axis=0>(a, a) }"))
     """
 
-    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
-        """Rewrite each Loop that matches; see the class."""
+    def _apply(self) -> None:
         bodies = [(node, body) for node, _ in self.analysis.nodes_of("Loop") for body in graphs_in(node)]
         for node, body in bodies:
             inferred = [self.sizes(value) for value in body.inputs]
@@ -34,8 +33,7 @@ class LoopForDirectMLPass(SlicingPass):
             sizes_inside = [[None] * len(value.shape or ()) for value in inside]
             for value, sizes in zip((*body.inputs, *inside), (*inferred, *sizes_inside), strict=True):
                 if value.shape is not None and sizes is not None:
-                    dims = zip(value.shape, sizes, strict=True)
-                    value.shape = ir.Shape(
-                        [None if size is None and isinstance(dim, int) else dim for dim, size in dims]
-                    )
+                    pairs = zip(value.shape, sizes, strict=True)
+                    dims = [None if size is None and isinstance(dim, int) else dim for dim, size in pairs]
+                    value.shape = ir.Shape(dims)
             self.report_change(node, "Loop", defects)
