@@ -124,7 +124,7 @@ def _hides_sign(node: ir.Node) -> bool:
 def _passes_sign_alone(node: ir.Node, index: int) -> bool:
     """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
     if is_standard(node, "Pow"):
-        exponent = _read_numbers(node.inputs[1])
+        exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
     return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
 

@@ -51,6 +51,13 @@ def test_slice_stays_after_a_squeeze_whose_axes_do_not_fit_its_shapes() -> None:
     assert skipped.reason == "the axes of Squeeze 'a' do not fit its shapes"
 
 
+def test_simplify_leaves_a_pow_without_exponent() -> None:
+    text = "g (float[4] x) => (float[4] y) <float[1] z = {0}> { a = Pow(x)  b = Relu(a)  y = Add(b, z) }"
+    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
+    simplified, _ = simplify(model, optimizers=())
+    assert "Pow" in [node.op_type for node in simplified.graph]
+
+
 def test_constants_in_files_that_are_not_there(tmp_path: Path) -> None:
     """A Reshape, a Squeeze, a Gather and a Slice whose parameters cannot be read stay."""
     nodes = [
