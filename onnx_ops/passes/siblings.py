@@ -118,7 +118,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     whole = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
-    # One of the nodes counts as replaced by the Split itself.
+    # The Split itself counts against the nodes that it replaces.
     saved_without_gaps = max(_count_replaced(whole) - 1, 0)
     saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
     gap = size - sum(len(part.run) for part in gapped)
