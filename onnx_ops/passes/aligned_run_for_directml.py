@@ -12,8 +12,8 @@ from onnx_ops.passes.matchers import data_of
 class AlignedRunForDirectMLPass(NodePass):
     """Put a Concat of one operand after a slice that onnxruntime-directml 1.24.4 refuses to fuse.
 
-    1. A Slice, or the only part of a Split that is read, is one run of elements at a multiple of 16 bytes. The data are
-       computed by a node and have no other reader. One element-wise node reads the Slice or the part, once.
+    1. A Slice, or the only part of a Split that is read, is one run of elements that starts at a multiple of 16 bytes.
+       A node computes the data, which have no other reader. One elementwise node reads the Slice or the part, once.
 
     Given: a = Relu(x[8]); b = Slice(a, starts=[4], ends=[8], axes=[0]); y = Relu(b)
     Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b, axis=0); y = Relu(c)
@@ -23,13 +23,12 @@ class AlignedRunForDirectMLPass(NodePass):
 
     op_types = ("Slice", "Split")
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         defects = fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
         if not defects:
             return
-        (output,) = [value for value in node.outputs if value.uses()]
+        (output,) = [value for value in node.outputs if value.uses()]  # the defect implies that there is only one
         copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
         selected = copy.outputs[node.outputs.index(output)]
         self.set_value_info(selected, data, self.sizes(output), output)

@@ -1,4 +1,4 @@
-"""Facts about a model that passes share: shapes and types, siblings, and whether a pass can find anything."""
+"""Facts about a model that passes share, and tests that show early that the passes would find nothing in it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from onnx_ops.passes.value_info import infer_value_info
 
 CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that select elements of a tensor."""
-STARTS = frozenset((*CUTTING, "StridedSlice"))
+REWRITTEN = frozenset((*CUTTING, "StridedSlice"))
 """The passes of `rewrite` find nothing in a model without any of these operators."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", "MatMul")
 """Further operators that `harden_for_directml` looks at, with any attributes."""
-_COLLECTED = STARTS | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
+_COLLECTED = REWRITTEN | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that some pass asks `Analysis.nodes_of` for."""
 
 
 class Analysis:
-    """Facts inferred for a model. Only the marks of contested nodes are changed in the model itself.
+    """Facts inferred for a model. Inference changes nothing in the model but the marks of contested nodes.
 
     Attributes:
         model: The model.
-        value_info: Shapes and types. A pass also records the shapes and types of the values that it creates.
+        value_info: Sizes, types and elements. A pass also records the sizes and types of the values that it creates.
         is_current: Whether the model has not changed since `value_info` was inferred.
     """
 
@@ -43,14 +43,14 @@ class Analysis:
         self.infer()
 
     def infer(self) -> None:
-        """Infer shapes and types anew, because more may follow from the nodes as they are now."""
+        """Infer `value_info` anew, because more may follow from the nodes as they are now."""
         self.value_info = infer_value_info(self.model, folding=self._folding)
         self.forget()
         self.is_current = True
 
     @property
     def siblings(self) -> Siblings:
-        """The siblings in the model: searched for on first use, and again only after a change of the model."""
+        """The siblings in the model. They are cached until `forget` is called."""
         if self._siblings is None:
             self._siblings = find_siblings(self.nodes_of(*CUTTING), self.value_info)
         return self._siblings
@@ -58,7 +58,7 @@ class Analysis:
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
         """Return the nodes of operators in `_COLLECTED`, each with the version of its operator set.
 
-        The model is walked on first use, and again only after a change.
+        The nodes are cached until `forget` is called. A node may have been removed since, and has no graph then.
         """
         if self._nodes is None:
             self._nodes = [
@@ -69,20 +69,20 @@ class Analysis:
         return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
 
     def forget(self) -> None:
-        """Drop the cached searches, because the model has changed."""
+        """Clear the cached siblings and nodes, because the model has changed. `value_info` stays until `infer`."""
         self._siblings = self._nodes = None
         self.is_current = False
 
 
 def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
     """Return whether `rewrite` may change or report one of the nodes of a model."""
-    return any(node.op_type in STARTS for node in nodes)
+    return any(node.op_type in REWRITTEN for node in nodes)
 
 
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     return _has_open_inputs(proto.graph) or any(
-        node.op_type in (*STARTS, *HARDENED)
+        node.op_type in (*REWRITTEN, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

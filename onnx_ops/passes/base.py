@@ -39,7 +39,7 @@ class SlicingPass(ir.passes.InPlacePass):
         changes: The changes and the unfixable nodes of the last run.
         skipped: The nodes that the last run skipped, and why.
         analysis: Facts inferred for the model.
-        edits: The changes of the graphs of the model.
+        edits: Replaces nodes and values in the graphs of the model.
     """
 
     is_default: ClassVar[bool] = True
@@ -52,33 +52,37 @@ class SlicingPass(ir.passes.InPlacePass):
         self.skipped: list[Skipped] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the pass; `modified` is true exactly when the model was changed."""
+        """Run the pass; `modified` is true exactly when the model was changed.
+
+        Raises:
+            ModelError: The model is not well-formed.
+        """
         with defaults_aside(model):
             modified = self.run(Analysis(model))
             unmark(model)
         return ir.passes.PassResult(model, modified=modified)
 
     def run(self, analysis: Analysis) -> bool:
-        """Run the pass over an analysed model, and return whether it changed. Call this inside `defaults_aside`."""
+        """Run the pass over an analysed model inside `defaults_aside`, and return whether the model changed."""
         self.changes, self.skipped = [], []
         self.analysis, self.edits = analysis, GraphEdits()
         with caching_reads():
-            self.apply(analysis.model)
+            self._apply()
         modified = any(change.replacement is not None for change in self.changes)
         if modified:
             make_names_unique(analysis.model)
         return modified
 
     @abstractmethod
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the nodes that match. Report them by `report_change`, and nodes that nearly match by `skip`."""
+    def _apply(self) -> None:
+        """Rewrite the nodes that match and report them by `report_change`. Report nodes that nearly match by `skip`."""
 
     def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
-        """Add a node to `changes`: one that was replaced, or one that stays because no replacement is right.
+        """Add a node to `changes`.
 
         Args:
-            node: The node, replaced or not.
-            replacement: The operators that do its work now, or `NOTHING`; None for a node that stays.
+            node: A node that was replaced, or a node with defects that has no correct replacement.
+            replacement: The operators that replaced the node, or `NOTHING`; None for a node that stays.
             defects: The defects of engines that the node triggers.
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
@@ -86,16 +90,16 @@ class SlicingPass(ir.passes.InPlacePass):
             self.analysis.forget()
 
     def skip(self, node: ir.Node, reason: object) -> None:
-        """Add a node to `skipped`."""
+        """Add a node to `skipped`; `reason` is a text or an exception with this text."""
         self.skipped.append(Skipped(node_name(node), node.op_type, str(reason)))
 
     @property
     def value_info(self) -> ValueInfo:
-        """Shapes and types, as far as they are known."""
+        """Sizes, types and elements of values, as far as they are known."""
         return self.analysis.value_info
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """Return the sizes of a value's axes, None for each unknown one; None for no value or an unknown rank."""
+        """Return a size for each axis, None for an unknown one; None if there is no value or its rank is unknown."""
         return None if value is None else self.value_info.sizes.get(value)
 
     def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
@@ -108,7 +112,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Set the type, sizes and name of a new value that is cut from `data`. The name begins with its sibling's."""
+        """Set the sizes of a new value, its type to that of `data`, and a name that begins with the sibling's name."""
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
         value.type = self.value_info.types.get(data)
@@ -125,11 +129,10 @@ class SlicingPass(ir.passes.InPlacePass):
         for value in inputs:
             remove_unread(value)
 
-    def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
-        """Remove a node and let other values replace its outputs, through an Identity for an output of its graph.
+    def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value]) -> None:
+        """Remove a node, replace its used outputs by existing values, and report it.
 
-        Returns:
-            The replacement for `report_change`: "Identity" or `NOTHING`.
+        An output of the graph becomes the output of an Identity, because an existing value keeps its own name.
 
         Raises:
             Skip: One part of a Split would gate another.
@@ -137,7 +140,6 @@ class SlicingPass(ir.passes.InPlacePass):
         # For each Split: the outputs that its parts replace. The readers of these outputs become readers of the parts.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
-            assert value is not None
             split = self.edits.identities.source_of(value).producer()
             if is_operator(split, "Split"):
                 replaced_outputs[split].append(output)
@@ -146,23 +148,29 @@ class SlicingPass(ir.passes.InPlacePass):
                 raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():
-            assert value is not None
             if output.is_graph_output():
                 replacement = "Identity"
                 identity = ir.node("Identity", [value])
                 annotate_nodes([identity], [node])
                 annotate_value(identity.outputs[0], output)
                 self.value_info.copy_entry(identity.outputs[0], output)
-                self.edits.replace_nodes(node, [], [identity], [output], identity.outputs)
+                self.edits.replace_nodes(node, [], [identity], {output: identity.outputs[0]})
             elif count_uses(output):
                 self.edits.replace_value(output, value)
         self.remove_node(node)
-        return replacement
+        self.report_change(node, replacement)
 
-    def replace_node(self, node: ir.Node, new: Sequence[ir.Node]) -> None:
-        """Replace a node of one output by nodes. The last one gets its name and replaces its output."""
+    def replace_node(
+        self, node: ir.Node, new: Sequence[ir.Node], defects: tuple[Defect, ...] = (), replacement: str = ""
+    ) -> None:
+        """Replace a node of one output by nodes, and report it. The last one gets its name and replaces its output.
+
+        By default, the report lists the operators of the new nodes, and Constant only if there are no others.
+        """
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
+        operators = [new_node.op_type for new_node in new if new_node.op_type != "Constant"]
+        self.report_change(node, replacement or ", ".join(operators) or "Constant", defects)
 
     def replace_nodes(
         self,
@@ -172,12 +180,13 @@ class SlicingPass(ir.passes.InPlacePass):
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
-        """Replace nodes, and remove what only they read. New values take over names, types, shapes and annotations.
+        """Replace nodes, and remove what only they read.
 
         Args:
             old: The nodes to remove.
             new: The nodes to insert.
-            values: The successor of each value of the old nodes that something reads.
+            values: The successor of each value of the old nodes that something reads. It takes over the value's name,
+                type, shape and annotations.
             annotated: The new nodes that get the annotations of the old ones; the last one if None.
             position: The old node after which the new ones are inserted; the last one if None.
         """
@@ -186,24 +195,22 @@ class SlicingPass(ir.passes.InPlacePass):
             self.value_info.copy_entry(successor, value)
         annotate_nodes(new[-1:] if annotated is None else annotated, old)
         inputs = [source for node in old for source in node.inputs]
-        self.edits.replace_nodes(position or old[-1], old, new, list(values), list(values.values()))
+        self.edits.replace_nodes(position or old[-1], old, new, values)
         for source in inputs:
             remove_unread(source)
 
     def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
         """Replace a node by separate nodes for each used output. The last node for an output writes it."""
-        last_nodes = [nodes[-1] for nodes in new.values()]
-        for output, last in zip(new, last_nodes, strict=True):
+        last_nodes = {output: nodes[-1] for output, nodes in new.items()}
+        for output, last in last_nodes.items():
             last.name = f"{node_name(node)}_{output.name or ''}" if len(new) > 1 else node.name
-        successors = {output: last.outputs[0] for output, last in zip(new, last_nodes, strict=True)}
-        self.replace_nodes([node], list(chain.from_iterable(new.values())), successors, last_nodes)
+        successors = {output: last.outputs[0] for output, last in last_nodes.items()}
+        self.replace_nodes([node], list(chain.from_iterable(new.values())), successors, list(last_nodes.values()))
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        """Replace a node by constants, and report it; skip it if engines would refuse a model with such a constant.
+        """Replace a node by constants and report it; skip it if engines would refuse a model with such a constant.
 
-        Args:
-            node: The node.
-            tensors: A tensor for each output that is used, in order.
+        `tensors` contains one for each used output, in order.
         """
         constants = dict(zip(filter(is_used, node.outputs), tensors, strict=True))
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in constants.items()):
@@ -227,22 +234,18 @@ class NodePass(SlicingPass):
     spares_siblings: ClassVar[bool] = False
     split_members: frozenset[ir.Node] = frozenset()
 
-    def __init__(self) -> None:
-        super().__init__()
+    def _apply(self) -> None:
         # By node: the result of `read_once`, or the Skip that it raises.
         self._read_results: dict[ir.Node, Any] = {}
-
-    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
-        """Rewrite node by node."""
         self.split_members = self.analysis.siblings.split_members if self.spares_siblings else frozenset()
         for node, opset in self.analysis.nodes_of(*self.op_types):
             if node.graph is not None:  # otherwise the rewriting of another node has removed it
                 self._visit(node, opset)
         self.split_members = frozenset()
-        self._read_results = {}
+        self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of `read`, which is called once for a node in a run of the pass.
+        """Return the result of `read`, which is called only once for each node in a run of the pass.
 
         Raises:
             Skip: `read` raised one of `SKIPS`.
@@ -252,12 +255,13 @@ class NodePass(SlicingPass):
                 self._read_results[node] = read()
             except SKIPS as reason:
                 self._read_results[node] = Skip(str(reason))
-        if isinstance(self._read_results[node], Skip):
-            raise self._read_results[node]
-        return cast("T", self._read_results[node])
+        result = self._read_results[node]
+        if isinstance(result, Skip):
+            raise result
+        return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node if it matches; skip it if it is invalid, has a wrong arity or nearly matches."""
+        """Rewrite a node if it matches; skip it if it is invalid, has a wrong arity, or nearly matches."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -265,20 +269,16 @@ class NodePass(SlicingPass):
             self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return
         try:
-            self.rewrite(node, opset)
+            self._rewrite(node, opset)
         except SKIPS as reason:
             self.skip(node, reason)
 
     @abstractmethod
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node if it matches, and report it.
-
-        Args:
-            node: The node.
-            opset: Version of its operator set.
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node of operator set `opset` if it matches, and report it.
 
         Raises:
-            Skip, InvalidSlice, DynamicSlice: The node nearly matches, and stays.
+            Skip, InvalidSlice, DynamicSlice: The node nearly matches, and stays. The error's text is the reason.
         """
 
 
@@ -292,7 +292,8 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        if not modified:  # the last round, unless new shapes follow from the replaced nodes
+        # Inference takes longer than the passes. It runs when they find nothing more, followed by one more round.
+        if not modified:
             if not analysis.is_current:
                 analysis.infer()
             is_stale = False

@@ -20,7 +20,7 @@ AXES_INPUT_OPSET = 13
 
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
-    """Return a Constant node of a list of int64, or of a scalar."""
+    """Return a Constant node of a list of int64 or of one int64 scalar, with an output that gets a unique name."""
     node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
     mark_new(node.outputs[0])
     return node
@@ -35,7 +35,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     """Return a Constant node of a tensor without elements.
 
     Raises:
-        Skip: NumPy, in whose arrays onnx-ir keeps constants, cannot make an array of these sizes.
+        Skip: NumPy cannot make an array of these sizes, in which onnx-ir would keep the constant.
     """
     try:
         empty = np.zeros(shape, dtype.numpy())
@@ -51,10 +51,10 @@ def build_slice(
 ) -> list[ir.Node]:
     """Return the nodes of a Slice that cuts each axis by its start, end and step.
 
-    Steps that are all 1 are left out, unless `lists_steps` is set and the operator set has steps.
+    If all steps are 1, they are left out. With `lists_steps`, they are written from opset 10 on, the first with steps.
 
     Raises:
-        Skip: A step is not 1, and Slice has no steps in the operator set.
+        Skip: A step is not 1, and the operator set is older than 10.
     """
     starts, ends, steps = (list(values) for values in zip(*entries.values(), strict=True)) if entries else ([], [], [])
     axes = list(entries)
@@ -78,7 +78,7 @@ def build_gather(data: ir.Value, axis: int, indices: Sequence[int] | int) -> lis
 
 
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return the nodes of a Split into parts of these sizes."""
+    """Return the nodes of a Split of an axis into parts of these sizes."""
     if opset < SPLIT_INPUT_OPSET:
         return [ir.node("Split", [data], {"axis": axis, "split": list(sizes)}, num_outputs=len(sizes))]
     constant = build_constant(sizes)
@@ -86,28 +86,14 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
     return [constant, node]
 
 
-def build_squeeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return the nodes of a Squeeze of axes."""
-    return build_with_axes("Squeeze", data, axes, opset)
-
-
-def build_unsqueeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """Return the nodes of an Unsqueeze that adds axes."""
-    return build_with_axes("Unsqueeze", data, axes, opset)
-
-
 def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
-    """Return the nodes of a Reshape of opset 5 and later."""
+    """Return the nodes of a Reshape that reads its shape from an input, as from opset 5 on."""
     constant = build_constant(shape)
     return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
 
 
 def build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int, **attributes: int) -> list[ir.Node]:
-    """Return the nodes of an operator with axes.
-
-    Up to opset 12, this is the operator alone, with an attribute. From opset 13 on, the operator reads its axes from a
-    Constant.
-    """
+    """Return the nodes of a Squeeze, Unsqueeze or ReduceSum. Its axes are an attribute, from opset 13 on an input."""
     if opset < AXES_INPUT_OPSET:
         return [ir.node(op_type, [data], {"axes": list(axes), **attributes})]
     constant = build_constant(axes)

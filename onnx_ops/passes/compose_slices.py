@@ -18,14 +18,13 @@ from sliceport.slicing import AxisSlice
 
 
 class _ComposePass(NodePass):
-    """Replace a Slice of the output of another slicing node by one Slice of that node's data."""
+    """Replace a Slice of the output of a `first_op_type` node by one Slice of that node's data."""
 
     op_types = ("Slice",)
     spares_siblings = True
     first_op_type: ClassVar[str]
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         source = self.edits.identities.source_of(data_of(node))
         first = source.producer()
         if not is_operator(first, self.first_op_type):
@@ -39,14 +38,13 @@ class _ComposePass(NodePass):
             return  # RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)
-        self.report_change(node, "Slice")
 
     def _read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
-        """Return the start, end and step of each axis that the first node cuts from its data into `source`."""
+        """Return the start, end and step of each axis that the first node cuts to write `source`."""
         shape = self.sizes(first.inputs[0])
         if first.op_type == "Slice":
             return read_slice(first, opset, shape)
-        # The Split is read once, because many Slices may cut its parts.
+        # The Split is read once, because many Slices may cut its many parts.
         split = self.read_once(first, lambda: read_exact_split(first, opset, shape))
         index = source.index()
         assert index is not None
@@ -58,8 +56,8 @@ class ComposeSlicesPass(_ComposePass):
 
     1. An axis is cut by only one of them.
     2. Both cut an axis whose size is known, by any steps.
-    3. Both cut an axis whose size is not known, forward, by bounds of 0 or more: the starts are added, and the nearer
-       end is kept.
+    3. Both cut an axis whose size is not known, forward and by bounds of 0 or more: the starts are added, and the
+       nearer end is kept.
 
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
     Result: y = Slice(x, [3], [6], [0], [2])
@@ -88,12 +86,9 @@ class SliceOfSplitPass(_ComposePass):
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis for one slice that selects the same as two slices in a row.
+    """Return the start, end and step of each axis for one slice that selects what two slices in a row select.
 
-    Args:
-        first: The entries of the first slice, of a tensor of `shape`.
-        second: The entries of the second slice, of the result of the first one.
-        shape: The shape, None for each unknown size.
+    The first slice cuts data of `shape`, the second one cuts the result.
 
     Raises:
         Skip: The size of an axis is not known, and no single slice selects the same for every size.

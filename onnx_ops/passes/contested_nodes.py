@@ -1,4 +1,4 @@
-"""Marks of nodes that engines read differently, and copies of models in which nothing is inferred from these nodes."""
+"""Marks of contested nodes, which engines read differently, and copies of models in which nothing follows from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from onnx_ops.model.walk import all_nodes, every_node, model_graphs
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
+"""A domain without operators. Nothing infers from a node of this domain."""
 _NUMBER = "sliceport.number"
+"""Key in the `meta` of a node for its position in the model."""
 
 
 def unmark(model: ir.Model) -> None:
-    """Remove the marks of nodes that engines read differently."""
+    """Remove the marks of contested nodes."""
     for node, _ in every_node(model):
         node.meta.pop(CONTESTED, None)
 
@@ -24,16 +26,15 @@ def unmark(model: ir.Model) -> None:
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
     """Build a probe: a copy of a model in which values are inferred and nodes are folded.
 
-    Contested nodes are marked in the model, and are of an unknown domain in the copy, so that nothing is inferred from
-    them.
+    Contested nodes get `OPAQUE_DOMAIN` in the copy, so that nothing is inferred from them.
 
     Args:
         model: The model. Nodes whose constants make them contested are marked in it.
-        inlined: Whether functions are inlined in the copy.
+        inlined: Whether to inline functions in the copy.
 
     Returns:
-        The copy, and pairs of a node of the model and a copy of it. A node in a function has a copy for each call, or
-        no copy if functions are not inlined.
+        The copy, and pairs of a node of the model and its copy. A node in a function has a copy for each call, or no
+        copy if functions are not inlined.
 
     Raises:
         ModelError: See `clone_model`; or a function cannot be inlined.
@@ -41,13 +42,16 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     nodes = list(every_node(model))
     for number, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = number  # cloned, too, so that the nodes of the copy can be matched with those of the model
+        node.meta[_NUMBER] = number  # cloned too, so that each node of the copy can be matched with its original
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
     marked = [node for node, _ in every_node(probe) if CONTESTED in node.meta]
     if marked:  # the declared shapes of other values may follow from one reading of a contested node
-        _remove_declared_shapes(probe)
+        bodies = [graph for graph in model_graphs(probe) if graph is not probe.graph]
+        for values in (*(node.outputs for node, _ in every_node(probe)), *(body.inputs for body in bodies)):
+            for value in values:
+                value.shape = None
     for node in marked:
         node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
@@ -58,16 +62,8 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     return probe, copies
 
 
-def _remove_declared_shapes(model: ir.Model) -> None:
-    """Remove the shapes of the outputs of nodes, and of the inputs of bodies."""
-    computed = [output for node, _ in every_node(model) for output in node.outputs]
-    inputs_of_bodies = [value for graph in model_graphs(model) if graph is not model.graph for value in graph.inputs]
-    for value in (*computed, *inputs_of_bodies):
-        value.shape = None
-
-
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node if its copy shows that engines read it differently. Return whether this added a mark."""
+    """Mark a node as contested if `copy`, which may be the node itself, is contested. Return whether a mark is new."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement
@@ -82,7 +78,7 @@ def clone_model(model: ir.Model) -> ir.Model:
     """
     try:
         return model.clone()
-    except Exception as error:
+    except Exception as error:  # onnx-ir has several classes of errors for such models
         unsorted = "its nodes are not sorted; sort them, as TopologicalSortPass of onnx_ir does"
         reason = describe_cause(error) if read_any(model).findings.is_sorted else unsorted
         raise ModelError(f"the model is not well-formed: {reason}.") from error

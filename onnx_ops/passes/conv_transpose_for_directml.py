@@ -9,6 +9,7 @@ from onnx_ops.model.nodes import read_ints, read_string
 from onnx_ops.passes.base import NodePass
 
 _EXPLICIT_PADS = ("", "NOTSET")
+"""The values of auto_pad, empty if it is absent, for which the attribute pads counts."""
 
 
 class ConvTransposeForDirectMLPass(NodePass):
@@ -20,13 +21,12 @@ class ConvTransposeForDirectMLPass(NodePass):
     Given: y = ConvTranspose(x[1,4,8], w[4,2,8], strides=[4], pads=[2,2], output_padding=[1])
     Result: y = ConvTranspose(x, w, strides=[4], pads=[2,1])
 
-    Reported and not fixed: a smaller pad, auto_pad, and output_shape, unless the output_padding is 0.
+    Reported and not fixed, unless the output_padding is 0: a smaller pad; auto_pad or output_shape, which compute pads.
     """
 
     op_types = ("ConvTranspose",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         defects = conv_transpose_defects(node, opset)
         if not defects:
             return
@@ -34,7 +34,7 @@ class ConvTransposeForDirectMLPass(NodePass):
         if extra:
             pads = read_ints(node, "pads") or (0, 0)
             is_computed = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes
-            if is_computed or len(pads) != len(("begin", "end")) or pads[1] < extra:
+            if is_computed or len(pads) != 2 or pads[1] < extra:
                 self.report_change(node, None, defects)
                 return
             node.attributes["pads"] = ir.AttrInt64s("pads", [pads[0], pads[1] - extra])

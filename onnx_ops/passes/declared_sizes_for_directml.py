@@ -13,7 +13,7 @@ from sliceport.defects.onnxruntime import FIXED_SIZE
 
 
 class DeclaredSizesForDirectMLPass(SlicingPass):
-    """Open the declared sizes that the inputs leave open, for which onnxruntime-directml 1.24.4 would compile nodes.
+    """Open declared sizes that the inputs leave open. onnxruntime-directml 1.24.4 would compile the nodes for them.
 
     1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
        declared number that does not follow from the inputs. This is one change, reported for the first such node.
@@ -23,9 +23,8 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
     Result: y = Shape(Loop(1, True, x, body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Abs(x) }"))
     """
 
-    def apply(self, model: ir.Model) -> None:
-        """Open these sizes in the whole model; see the class."""
-        outputs = [(node, value) for node in all_nodes(model.graph) for value in node.outputs]
+    def _apply(self) -> None:
+        outputs = [(node, value) for node in all_nodes(self.analysis.model.graph) for value in node.outputs]
         first = next((node for node, value in outputs if value in self.value_info.misdeclared), None)
         if first is None:
             return
@@ -36,9 +35,9 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
 
 
 class LoopForDirectMLPass(SlicingPass):
-    """Open the sizes that a Loop does not keep, for which onnxruntime-directml 1.24.4 would compile the nodes inside.
+    """Open the sizes that a Loop does not keep. onnxruntime-directml 1.24.4 would compile the nodes inside for them.
 
-    1. An iteration changes the size of a carried value that the body declares: the size becomes open, and so do all
+    1. The body declares a size of a carried value, and an iteration changes it: the size becomes open, and so do all
        sizes that are declared inside.
 
     Given: y = Shape(Loop(2, True, x[1],
@@ -47,8 +46,7 @@ class LoopForDirectMLPass(SlicingPass):
                            body="(int64 i, bool c, float[?] a) => (bool c, float[?] b) { b = Concat<axis=0>(a, a) }"))
     """
 
-    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
-        """Rewrite each Loop that matches; see the class."""
+    def _apply(self) -> None:
         bodies = [(node, body) for node, _ in self.analysis.nodes_of("Loop") for body in graphs_in(node)]
         for node, body in bodies:
             inferred = [self.sizes(value) for value in body.inputs]
@@ -65,6 +63,6 @@ class LoopForDirectMLPass(SlicingPass):
 
 def _open_sizes(value: ir.Value, inferred: Sizes | None) -> None:
     """Remove each declared number of a value where no size is inferred."""
-    if value.shape is not None and inferred is not None:
+    if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         value.shape = ir.Shape([None if size is None and isinstance(dim, int) else dim for dim, size in pairs])

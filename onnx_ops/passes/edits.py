@@ -1,12 +1,12 @@
-"""Changes of onnx-ir graphs, in time that does not grow with the rest of the graph.
+"""Edits of onnx-ir graphs, whose time does not grow with the rest of the graph.
 
-onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace, and at all inputs of
-a node for each input that they replace.
+For each node that they remove or replace, onnx-ir's own functions look at all outputs of the graph. For each input that
+they replace, they copy all inputs of the node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -24,17 +24,19 @@ RANDOM = frozenset(
 """Operators that draw random numbers. None is removed, because the remaining ones would draw different numbers."""
 
 _USED = "sliceport.used"
-"""Key in the `meta` of a node for the index of an output that was found to be read."""
+"""Key in the `meta` of a node for the index of an output that something read at the last look."""
+GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+"""The types of attributes that hold graphs."""
 
 
 class Identities:
-    """The sources of values: the values before chains of Identity nodes. Walks through chains are cached."""
+    """The source of each value: the first value of the chain of Identity nodes that copies it. Sources are cached."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
 
     def source_of(self, value: ir.Value) -> ir.Value:
-        """Return the value before all Identity nodes that lead to this one. Without any, it is the value itself."""
+        """Return the source of a value. A value that no Identity writes is its own source."""
         copies = []
         while (source := self._read_identity(value)) is not None:
             copies.append(value)
@@ -44,15 +46,15 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        # Cached walks skip the values on their way, which are all keys. So if `value` is a key, a walk may skip it, and
-        # the cache is cleared; if not, walks end at `value`, and go on from there.
+        # A cached source skips the values of its chain, and all of these are keys of the cache. If `value` is a key, a
+        # cached source may skip it, so the cache is cleared. Otherwise each search that reaches `value` goes on there.
         if value in self._sources:
             self._sources.clear()
         else:
             self._sources[value] = successor
 
     def _read_identity(self, value: ir.Value) -> ir.Value | None:
-        """Return the cached source of a value, or else the input of the Identity that writes it, if one does."""
+        """Return the cached source of a value, or the input of the Identity that writes it; None without either."""
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()
@@ -60,7 +62,7 @@ class Identities:
 
 
 class GraphEdits:
-    """Changes of graphs. Nothing else may change the outputs of the graphs, because their positions are cached.
+    """Edits of graphs. Nothing else may change the outputs of the graphs, because their positions are cached.
 
     Attributes:
         identities: The sources of values.
@@ -75,20 +77,22 @@ class GraphEdits:
         position: ir.Node,
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
-        old_values: Sequence[ir.Value],
-        new_values: Sequence[ir.Value],
+        values: Mapping[ir.Value, ir.Value],
     ) -> None:
-        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `position`."""
-        for value, successor in zip(old_values, new_values, strict=True):
+        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `position`.
+
+        The successors of `values` take over names, types and shapes.
+        """
+        for value, successor in values.items():
             successor.type = value.type if value.type is not None else successor.type
             successor.shape = value.shape if value.shape is not None else successor.shape
             successor.const_value = value.const_value if value.const_value is not None else successor.const_value
             successor.name = value.name if value.name is not None else successor.name
-        for value, successor in zip(old_values, new_values, strict=True):
+        for value, successor in values.items():
             self.replace_value(value, successor)
         graph = position.graph
         assert graph is not None
-        successors = set(new_values)  # they have the names of the values that they replace
+        successors = set(values.values())  # they have the names of the values that they replace
         for node in new:
             mark_new(node)
             for output in node.outputs:
@@ -124,7 +128,7 @@ class GraphEdits:
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes from their graphs and from the uses of their inputs. Nothing else may read their outputs."""
+    """Remove nodes from their graphs and from the uses of their inputs. Only these nodes may read their outputs."""
     removed = set(nodes)
     for node in nodes:
         for output in node.outputs:
@@ -147,9 +151,9 @@ def detach_inputs(node: ir.Node) -> None:
 
 
 def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
-    """Replace all inputs of a node and update the uses of values. onnx-ir would copy all inputs for each of them."""
+    """Replace all inputs of a node and update the uses of the values."""
     old_inputs = node.inputs
-    if getattr(node, "device_configurations", None):  # they name inputs, and onnx-ir keeps them up to date
+    if getattr(node, "device_configurations", None):  # they name inputs, and only `replace_input_with` updates them
         for index, value in enumerate(inputs):
             node.replace_input_with(index, value)
         return
@@ -169,10 +173,9 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value if nothing reads it, then do the same for the node's inputs.
+    """Remove the initializer or node that defines a value if nothing reads it, and do the same for the node's inputs.
 
-    These stay: initializers that are graph inputs, nodes of other domains, nodes that draw random numbers or hold a
-    graph, and nodes with another output that is read.
+    Initializers that are graph inputs stay, and so do nodes that `_can_be_removed` excludes.
     """
     unread = [value]
     while unread:
@@ -189,16 +192,22 @@ def remove_unread(value: ir.Value | None) -> None:
 
 
 def _can_be_removed(node: ir.Node) -> bool:
-    """Return whether no output of a standard node is read, and the node is not in `RANDOM` and holds no graph."""
-    is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
-    holds_graph = any(
-        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
-    )
-    return is_plain and not holds_graph and node.graph is not None and not _writes_used(node)
+    """Return whether a node is in a graph, nothing reads its outputs, and running it has no effect.
+
+    A node of another domain may have effects. A node that draws random numbers, itself or in a graph that it holds,
+    changes the numbers that later nodes draw.
+    """
+    is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM and not holds_graph(node)
+    return is_plain and node.graph is not None and not _writes_used(node)
+
+
+def holds_graph(node: ir.Node) -> bool:
+    """Return whether an attribute of a node is a graph, is a list of graphs, or refers to one of a function."""
+    return any(attribute.type in GRAPH_TYPES for attribute in node.attributes.values())
 
 
 def _writes_used(node: ir.Node) -> bool:
-    """Return whether anything reads an output of a node, and remember which output, to look there first next time."""
+    """Return whether anything reads an output of a node. Store its index in the node, to look there first next time."""
     cached_index = node.meta.get(_USED, 0)
     indices = (cached_index, *range(len(node.outputs)))
     used_index = next((index for index in indices if is_used(node.outputs[index])), None)
@@ -214,16 +223,8 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     value.doc_string = replaced.doc_string or value.doc_string
 
 
-def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
-    """Move the annotations of a replaced value to the new value, because the node of the replaced value may stay."""
-    annotate_value(value, replaced)
-    replaced.metadata_props.clear()
-    replaced.meta.clear()
-    replaced.doc_string = None
-
-
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy the metadata and doc strings of replaced nodes to the new nodes; the first replaced node wins."""
+    """Copy metadata and doc strings of replaced nodes to each new node. The first replaced node wins a conflict."""
     for node in nodes:
         for old in reversed(replaced):
             node.metadata_props.update(old.metadata_props)

@@ -1,4 +1,4 @@
-"""An Einsum that ends the process of onnxruntime's DirectML provider, or gives a wrong result, becomes a MatMul."""
+"""An Einsum that crashes onnxruntime's DirectML provider, or that it computes wrongly, becomes a MatMul."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.outcome import Skip
 
 Group = str
-"""The labels of axes that become one axis; without labels an axis of size 1."""
+"""The labels of axes that become one axis. Without labels, it is an axis of size 1."""
 
 
 class EinsumForDirectMLPass(NodePass):
     """Write an Einsum of two tensors as a MatMul: onnxruntime-directml 1.24.4 ends the process, or leaves out axes.
 
-    1. ReduceSum sums over labels that only one tensor has. Transpose and Reshape arrange each tensor as the labels that
-       both tensors keep, its own labels, and one axis for the summed labels. They also arrange the product as the
-       labels of the output.
+    1. A ReduceSum sums over each label that only one tensor has and the output lacks. A Transpose and a Reshape arrange
+       each tensor as a stack of matrices: batch labels (in both tensors and the output), rows (labels of one tensor
+       and the output), and one axis for the summed labels. They also arrange the product in the order of the output.
 
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor with a label twice; a label known to have size 1 in one tensor alone, if it is
-    summed or a summed size may be 0; and sizes that may be 0 where onnxruntime's Reshape would have to infer another
-    size, or its MatMul would have to broadcast 1 to 0. onnxruntime's CPU provider fuses a Transpose and a MatMul, and
-    ends the process if the axis that the Transpose moves to the place after the batch axes is empty.
+    Reported and not fixed: a tensor of unknown rank, or with a label twice; a label known to have size 1 in one tensor
+    alone, if it is summed or a summed size may be 0; and sizes that may be 0 if onnxruntime's Reshape would have to
+    infer another size, or its MatMul would have to broadcast 1 to 0.
+
+    onnxruntime's CPU provider may crash on the new nodes: it fuses a Transpose and a MatMul, and ends the process if
+    the Transpose moves an empty axis to the place after the batch axes.
     """
 
     op_types = ("Einsum",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         defects = einsum_defects(node)
         if not defects:
             return
@@ -45,45 +46,42 @@ class EinsumForDirectMLPass(NodePass):
         except Skip:
             self.report_change(node, None, defects)
             return
-        self.replace_node(node, new_nodes)
-        self.report_change(node, "MatMul", defects)
+        self.replace_node(node, new_nodes, defects, "MatMul")
 
     def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
-        """Return nodes that compute what the Einsum does; the last one returns the result.
+        """Return nodes that compute what the Einsum computes; the last one writes the result.
 
         Raises:
             Skip: The node cannot be fixed; see the class.
         """
         left, right, output_labels = einsum_terms(node)
-        first, second = node.inputs
-        assert first is not None
-        assert second is not None
         if any(len(set(term)) < len(term) for term in (left, right)):
             raise Skip("a label occurs twice in a tensor")
-        first_sizes, second_sizes = (
-            dict(zip(term, self._sizes(value), strict=True)) for term, value in ((left, first), (right, second))
-        )
+        shapes = [shape for value in node.inputs if (shape := self.sizes(value)) is not None]
+        if len(node.inputs) != 2 or list(map(len, shapes)) != [len(left), len(right)]:
+            raise Skip("a rank is not known, or the inputs do not fit the equation")
+        first, second = (value for value in node.inputs if value is not None)
+        first_sizes, second_sizes = (dict(zip(*pair, strict=True)) for pair in zip((left, right), shapes, strict=True))
         sizes = first_sizes | second_sizes
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
-            # Below, only labels of the left operand can stay separate axes. So the left operand becomes the one with
-            # more labels of its own.
+            # Only the own labels of the left operand can stay separate axes, as rows, so it must have more own labels.
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
         summed = "".join(label for label in shared if label not in output_labels)
         batch = [label for label in shared if label in output_labels]
         left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
-        # Axes are joined only if a MatMul would have too many, because a Reshape needs to know their sizes.
-        # A size that may be 0 comes last, because onnxruntime's MatMul does not broadcast 1 to 0.
+        # Rows and batch labels are joined to one axis only if a MatMul would have too many axes, because a Reshape
+        # needs to know their sizes. A size that may be 0 comes last: onnxruntime's MatMul does not broadcast 1 to 0.
         row_groups = sorted(left_only, key=lambda label: not sizes[label]) or [""]
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # onnxruntime broadcasts a label of size 1 in an Einsum. A MatMul does so for batch axes alone.
+        # In an Einsum, onnxruntime broadcasts a label of size 1. A MatMul broadcasts only batch axes.
         unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
-        # If the sum has no terms, onnxruntime's MatMul does not broadcast, and uses the batch axes of the left tensor.
+        # If a sum has no terms, onnxruntime's MatMul does not broadcast: the result has the left tensor's batch axes.
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
@@ -102,18 +100,13 @@ class EinsumForDirectMLPass(NodePass):
         _transpose(nodes, product, labels, output_labels)
         return nodes
 
-    def _sizes(self, value: ir.Value) -> Sequence[int | None]:
-        sizes = self.sizes(value)
-        if sizes is None:
-            raise Skip("the rank is not known")
-        return sizes
-
 
 Sizes = dict[str, int | None]
+"""The size of each label, None for an unknown one."""
 
 
 def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opset: int) -> tuple[ir.Value, str]:
-    """Add a ReduceSum over the labels that are not in `kept`, if any. Return the result and its labels."""
+    """Add to `nodes` a ReduceSum over the labels that are not in `kept`, if any. Return the sum and its labels."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if not axes:
         return value, labels
@@ -124,12 +117,13 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 def _arrange(
     nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels, and return the result."""
+    """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output."""
     value = _transpose(nodes, value, labels, "".join(groups))
     return _reshape(nodes, value, groups, groups, sizes, opset)
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
+    """Add a Transpose that puts `labels` in the order of `new_labels`, if needed. Return its output."""
     if labels == new_labels:
         return value
     nodes.append(ir.node("Transpose", [value], {"perm": [labels.index(label) for label in new_labels]}))
@@ -139,9 +133,10 @@ def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: s
 def _reshape(
     nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Reshape to `axes` unless each group is one label. Leading groups of one label keep their sizes.
+    """Add a Reshape to `axes`, which joins labels to `groups` or separates them again. Return its output.
 
-    If no group has more than one label, a Squeeze or Unsqueeze of the axes of size 1 is added instead.
+    Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
+    the axes of size 1. Leading groups of one label keep their sizes, even unknown ones.
 
     Raises:
         Skip: One of the other sizes is 0; more than one is not known; or one is not known, and a kept size may be 0.

@@ -14,19 +14,18 @@ from onnx_ops.passes.matchers import data_of
 class EmptyFillForDirectMLPass(NodePass):
     """Replace a ConstantOfShape of a constant shape with a 0, which onnxruntime-directml 1.24.4 refuses to fuse.
 
-    1. The shape has a 0: the node becomes a constant without elements. TorchScript exports pads with such a node.
+    1. The shape contains a 0: the node becomes a constant without elements. TorchScript exports pads with such a node.
 
     Given: p = ConstantOfShape([0]); y = Concat(p, x[4], axis=0)
     Result: y = Concat([], x, axis=0)
 
-    Not found: a shape that is not known. Reported and not fixed: a value that the call of a function sets.
+    Not found: a shape that is not known. Reported and not fixed: a fill value that each call of a function sets.
     """
 
     op_types = ("ConstantOfShape",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
         shape = data_of(node)
         elements = read_elements(shape, MAX_AXES)
         elements = self.value_info.elements(shape) if elements is None else elements
@@ -38,5 +37,4 @@ class EmptyFillForDirectMLPass(NodePass):
             self.report_change(node, None, defects)
             return
         dtype = ir.DataType.FLOAT if value is None else value.as_tensor().dtype
-        self.replace_node(node, [build_empty([int(size) for size in elements.flat], dtype)])
-        self.report_change(node, "Constant", defects)
+        self.replace_node(node, [build_empty([int(size) for size in elements.flat], dtype)], defects)

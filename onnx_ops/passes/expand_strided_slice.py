@@ -30,25 +30,23 @@ class ExpandStridedSlicePass(NodePass):
 
     op_types = ("StridedSlice",)
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model, and remove the function and the domain if no StridedSlice is left."""
-        super().apply(model)
+    def _apply(self) -> None:
+        super()._apply()
+        # The function and the domain are removed with the last StridedSlice.
         if self.changes and not self.analysis.nodes_of(*self.op_types):
+            model = self.analysis.model
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
             if not any(node.domain == STRIDED_SLICE_DOMAIN for node, _ in rewritable_nodes(model)):
                 model.opset_imports.pop(STRIDED_SLICE_DOMAIN, None)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = node.inputs[0] if node.inputs else None
         sizes = self.sizes(data)
         if len(node.outputs) != 1:
             raise Skip(f"it must have one output and has {len(node.outputs)}")
         if data is None or sizes is None:
             raise Skip("the rank of its data is not known")
-        new = build_chain(self, _to_chain(strided_slice_spec(node), sizes), data, node, opset)
-        self.replace_node(node, new)
-        self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
+        self.replace_node(node, build_chain(self, _to_chain(strided_slice_spec(node), sizes), data, node, opset))
 
 
 def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
@@ -59,25 +57,23 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
     """
     spec.check(sizes)
     chain = SliceChain(sizes)
-    chain.axes.clear()
     for entry in spec.entries(len(sizes)):
         if entry.kind == "slice":
-            chain.entries[entry.axis] = _spell_for_all_engines(_unmask(spec, entry.position), sizes[entry.axis])
+            bounds, size = _unmask(spec, entry.position), sizes[entry.axis]
+            if size is not None and bounds.step < 0:  # engines disagree about a start below the axis
+                bounds = AxisSlice.of(resolve_axis(*bounds, size))
+            chain.entries[entry.axis] = bounds
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
+            # The end of index -1 is the end of the axis, because 0 would be the start of the axis.
             chain.entries[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
         if entry.kind != "shrink":
             chain.axes.append(NEW if entry.kind == "new" else entry.axis)
     return chain
 
 
-def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
-    """Write a slice of an axis so that all engines agree. They disagree about backward slices that start below it."""
-    return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
-
-
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """Return the bounds of one entry. A bound that its mask ignores becomes the end of the axis on its side."""
+    """Return the bounds of one entry. A masked begin or end becomes the first or the last index of the walk."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin

@@ -16,7 +16,7 @@ from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import CONTESTED, constant
 from onnx_ops.model.prepare import load_external
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.edits import RANDOM, is_used
+from onnx_ops.passes.edits import RANDOM, holds_graph, is_used
 from onnx_ops.passes.fold_slices import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.diffing.side import RunFailed
@@ -30,34 +30,33 @@ MAX_ALL_BYTES = 2**24
 """Limit for the bytes of all constants that onnxruntime computes."""
 _FLOATS_OF_16_BITS = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Constant, operators that may draw random numbers, and operators that show engines what is quantized."""
+"""Operators that are never folded: Constant, operators that may draw random numbers, and operators that show engines
+what is quantized."""
 _MAX_FAILURES = 32
 """Limit for the sessions that may fail while bisection looks for the nodes that onnxruntime refuses."""
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 Tensors = dict[ir.Value, ir.TensorProtocol]
 
 
 class FoldConstantsPass(SlicingPass):
-    """Replace nodes of the main graph that follow from constants alone by constants.
+    """Replace nodes of the main graph by constants if their outputs follow from constants alone.
 
     Not folded: nodes of other domains or with graphs in them; nodes that draw random numbers or quantize; contested
-    nodes, and nodes whose outputs contested nodes read; strings; sizes that are not known; results of more than 1 MiB.
+    nodes, and nodes whose outputs contested nodes read; strings; outputs of unknown size or of more than 1 MiB.
     """
 
     is_default = False
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
         constant_nodes: dict[ir.Node, None] = {}
-        for node in model.graph:
+        for node in self.analysis.model.graph:
             if self._follows_from_constants(node, constant_nodes) and self.may_fold(node):
                 constant_nodes[node] = None
-        # Nodes that only other constant nodes read are removed with these.
+        # The other constant nodes are removed with their readers.
         last_nodes = [
             node for node in constant_nodes if any(_is_read_outside(output, constant_nodes) for output in node.outputs)
         ]
-        tensors = self.compute(model, last_nodes) if last_nodes else {}
+        tensors = self.compute(last_nodes) if last_nodes else {}
         for node in last_nodes:
             used = [output for output in node.outputs if is_used(output)]
             used_tensors = [tensors[output] for output in used if output in tensors]
@@ -69,18 +68,16 @@ class FoldConstantsPass(SlicingPass):
         """Return whether to compute a node that follows from constants."""
 
     @abstractmethod
-    def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-        """Compute the outputs of nodes, as far as that is possible."""
+    def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
+        """Return the outputs of nodes that follow from constants, except those that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class permits it."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class may fold it."""
         inputs = [value for value in node.inputs if value is not None]
-        if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED:
-            return False
-        if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
+        if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # With constant parameters, onnxruntime would infer another shape for the contested reader than it computes.
+            # onnxruntime infers another shape for a contested node with constant parameters than it computes.
             return False
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False
@@ -91,33 +88,31 @@ class FoldConstantsPass(SlicingPass):
         return tensor is not None and tensor.nbytes <= MAX_READ_BYTES and tensor.dtype != ir.DataType.STRING
 
     def _is_small(self, output: ir.Value) -> bool:
+        """Return whether an output is known to have at most `MAX_BYTES`, or is left out. Strings are not small."""
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
         if dtype is None or dtype == ir.DataType.STRING or shape is None:
-            return not output.name  # an output that is left out
+            return not output.name  # an output that is left out has no type and no shape
         return prod(shape) * dtype.bitwidth <= MAX_BYTES * 8
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
-    """Replace nodes that follow from constants alone by constants of at most 8 KiB, if all engines compute the same.
-
-    See `onnx_ops.infer.exact`.
-    """
+    """Replace nodes that follow from constants alone by constants if engines compute the same; see `infer.exact`."""
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether shape inference has computed the outputs of a node that are used."""
+        """Return whether shape inference has computed the used outputs of a node exactly."""
         constants = self.value_info.constants
         return node.op_type in OPERATORS and all(value in constants for value in node.outputs if is_used(value))
 
-    def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
-        """Return the outputs as shape inference has computed them."""
+    def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
+        """Return the outputs that shape inference has computed."""
         return as_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
 
 
 class FoldByOnnxruntimePass(FoldConstantsPass):
     """Replace nodes that follow from constants alone by constants, as onnxruntime's CPU provider computes them.
 
-    A session of onnxruntime does the same before it runs, for every provider. Results of at most 1 MiB each are kept,
-    and of at most 16 MiB in all runs of the pass.
+    A session of onnxruntime does the same when it loads a model, for every provider. All runs of one pass object
+    together compute at most 16 MiB and read at most 128 MiB.
 
     Skipped: nodes that compute with 16-bit floats, because a session does not round after each of these nodes.
     """
@@ -127,21 +122,20 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether a node reads and writes no floats of 16 bits, or only moves them; see the class."""
+        """Return whether a node reads and writes no 16-bit floats, or only moves them; see the class."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-        return node.op_type in MOVING or _FLOATS_OF_16_BITS.isdisjoint(map(self._element, values))
+        return node.op_type in MOVING or _FLOATS_OF_16_BITS.isdisjoint(map(self._element_type, values))
 
-    def _element(self, value: ir.Value) -> ir.DataType | None:
+    def _element_type(self, value: ir.Value) -> ir.DataType | None:
         tensor = constant(value)
         return self.value_info.dtype(value) if tensor is None else tensor.dtype
 
-    def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-        """Compute outputs in a session without optimisation, in a worker process.
+    def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
+        """Compute outputs in sessions without optimization, in a worker process.
 
         Raises:
             MissingExtra: onnxruntime is not installed.
         """
-        onnxruntime_cpu.load()
         tensors: Tensors = {}
         pending_groups, failures = [self._take_within_limits(nodes)], 0
         while pending_groups and failures < _MAX_FAILURES:
@@ -149,7 +143,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
             if not group:
                 continue
             try:
-                tensors |= _run(model, group)
+                tensors |= _run_nodes(self.analysis.model, group)
             except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
@@ -157,12 +151,12 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the leading nodes that stay within the limits of bytes. The bytes of earlier runs count, too."""
+        """Return the leading nodes that stay within `MAX_ALL_BYTES` and `MAX_ALL_READ_BYTES`, and count their bytes."""
         counted: set[ir.Node | ir.Value] = set()
         accepted = []
         for node in nodes:
             written = self._bytes_written + sum(map(self._count_bytes, filter(is_used, node.outputs)))
-            read = self._bytes_read + sum(_constant_bytes(value) for value in _new_constants(node, counted))
+            read = self._bytes_read + sum(tensor.nbytes for _, tensor in _find_new_constants(node, counted))
             if written > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
                 break
             self._bytes_written, self._bytes_read = written, read
@@ -174,12 +168,9 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8
 
 
-def _constant_bytes(value: ir.Value) -> int:
-    tensor = constant(value)
-    return 0 if tensor is None else tensor.nbytes
-
-
-def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
+def _find_new_constants(
+    node: ir.Node, visited: set[ir.Node | ir.Value]
+) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
     """Yield the constants that a node is computed from, except those in `visited`.
 
     Add the constants, and the nodes between them and the node, to `visited`.
@@ -188,10 +179,11 @@ def _new_constants(node: ir.Node, visited: set[ir.Node | ir.Value]) -> Iterator[
     while pending:
         for value in pending.pop().inputs:
             producer = None if value is None else value.producer()
-            if value is not None and constant(value) is not None:
+            tensor = None if value is None else constant(value)
+            if value is not None and tensor is not None:
                 if value not in visited:
                     visited.add(value)
-                    yield value
+                    yield value, tensor
             elif producer is not None and producer not in visited:
                 visited.add(producer)
                 pending.append(producer)
@@ -201,20 +193,22 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
     return output.is_graph_output() or any(use.node not in nodes for use in output.uses())
 
 
-def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
+def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     """Compute the outputs of nodes that follow from constants.
 
     Raises:
-        ModelError, RunFailed: Data cannot be read, or onnxruntime does not run the nodes.
+        ModelError: The data of a constant cannot be read.
+        RunFailed: onnxruntime does not run the nodes.
+        MissingExtra: onnxruntime is not installed.
     """
-    # The nodes to run: `_new_constants` adds those that they read.
+    # `_find_new_constants` adds the nodes that these nodes read.
     needed: set[ir.Node | ir.Value] = set(nodes)
-    constants = [value for node in nodes for value in _new_constants(node, needed)]
+    constants = [pair for node in nodes for pair in _find_new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]
     graph = onnx.GraphProto(
         name="constants",
         node=[ir.serde.serialize_node(node) for node in model.graph if node in needed],
-        initializer=[_serialize(value) for value in constants],
+        initializer=[_serialize(value.name or "", tensor) for value, tensor in constants],
         output=[onnx.ValueInfoProto(name=output.name) for output in outputs],
     )
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in model.opset_imports.items()]
@@ -228,18 +222,16 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     }
 
 
-def _serialize(value: ir.Value) -> onnx.TensorProto:
-    """Return a constant with its data.
+def _serialize(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+    """Return a TensorProto with this name that contains the data, even if they are in another file.
 
     Raises:
         ModelError: The data cannot be read.
     """
-    tensor = constant(value)
-    assert tensor is not None
     try:
         loaded = load_external(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor
         proto: onnx.TensorProto = ir.serde.serialize_tensor(loaded)
     except Exception as error:  # onnx-ir has several classes of errors
-        raise ModelError(f"the data of tensor {value.name!r} cannot be read ({error}).") from None
-    proto.name = value.name or ""
+        raise ModelError(f"the data of tensor {name!r} cannot be read ({error}).") from None
+    proto.name = name
     return proto

@@ -24,37 +24,37 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.specs import resolve_node
 from onnx_ops.model.views import Array
-from onnx_ops.model.walk import count_uses, model_nodes
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
-from onnx_ops.passes.edits import annotate_nodes, is_used, move_annotations, remove_unread
+from onnx_ops.passes.edits import annotate_nodes, annotate_value, is_used, remove_unread
+from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip
-from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, Region, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
-_BITS_OF_A_BYTE = 8
 _MAX_GROWTH = 32
-"""Limit for the size of what is selected from a constant, as a multiple of the size of the constant."""
+"""Limit for the bytes that are selected from a constant, as a multiple of the constant's bytes. A Gather may repeat
+elements."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
 """Operators whose values are inferred only if every engine computes the same bits."""
 
 
 class FoldSlicesPass(SlicingPass):
-    """Replace a Slice, a Split or a Gather by constants where it selects the same for all inputs of the model.
+    """Replace a Slice, a Split or a Gather by constants if it selects the same for all inputs of the model.
 
-    1. Its data are constant, and at most 8 KiB of them are selected; or at most 1 MiB, and at most 32 times the data,
-       if nothing else reads them.
+    1. Its data are constant, and it selects at most 8 KiB. If nothing else reads the data, it may select up to 1 MiB,
+       but at most 32 times the size of the data.
     2. Its data are computed from constants and known shapes: integers by operators that every engine computes alike,
        other types by operators that only move elements.
-    3. Its data are a Shape, and the sizes that it selects are known.
+    3. Its data are the output of a Shape, and the sizes that it selects are known.
     4. Its bounds, part sizes or indices are computed as in 2: these become constants.
     5. It selects nothing, and the shape of its output is known.
-    6. A Shape reads its output, and the shape of that is known: the Shape becomes a constant, and the slice is removed
-       with its last reader.
+    6. A Shape reads its output, and the shape of the output is known: the Shape becomes a constant, and the slice is
+       removed with its last reader.
 
     Given: y = Reshape(x, Concat(Gather(Shape(x[n, 4]), [1]), [-1], axis=0))
     Result: y = Reshape(x, Concat([4], [-1], axis=0))
@@ -64,17 +64,17 @@ class FoldSlicesPass(SlicingPass):
 
     reveals_shapes = True
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
         for node, _ in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_valid_arity(node):
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-        if self.changes or not self.analysis.is_current:
+        # More elements may be known after these replacements, or after those of other passes.
+        if not self.analysis.is_current:
             self.analysis.infer()
-        folded = select_folded(model_nodes(model), self.value_info.constants)
+        folded = self.select_folded()
         for node, opset in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_valid_arity(node):
                 continue
@@ -88,10 +88,17 @@ class FoldSlicesPass(SlicingPass):
             else:
                 self.fold_parameters(node, folded)
 
-    def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace the computed inputs after the data by constants of up to 8 KiB, where their values are known.
+    def select_folded(self) -> dict[ir.Value, ir.TensorProtocol]:
+        """Return a tensor for each output and parameter of a Slice, Split or Gather whose elements are known."""
+        nodes = [node for node, _ in self.analysis.nodes_of(*CUTTING)]
+        values = [value for node in nodes for value in (*node.outputs, *node.inputs[1:]) if value is not None]
+        return as_tensors(values, self.value_info.constants)
 
-        Skip a contested node, and a Slice or Split if an input stays computed.
+    def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
+        """Replace the computed inputs after the data by constants if their elements are known and at most 8 KiB.
+
+        A contested node is skipped and stays as it is. A Slice or Split is reported as skipped if an input stays
+        computed, even if another input became a constant. `folded` is the result of `select_folded`.
         """
         disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:
@@ -126,7 +133,7 @@ class FoldSlicesPass(SlicingPass):
         for reader in output.consumers():
             if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
-                    axes = _read_shape_range(reader, len(shape))
+                    axes = resolve_axis(read_int(reader, "start", 0), read_int(reader, "end", INT64_MAX), 1, len(shape))
                 except SKIPS as reason:
                     self.skip(reader, reason)
                     continue
@@ -147,29 +154,21 @@ class FoldSlicesPass(SlicingPass):
             return
         if sum(map(is_used, node.outputs)) == 1:
             annotate_nodes([empty], [node])
-        move_annotations(empty.outputs[0], output)
+        # The annotations move to the constant, because the node may stay for its other outputs.
+        annotate_value(empty.outputs[0], output)
+        output.metadata_props.clear()
+        output.meta.clear()
+        output.doc_string = None
         self.value_info.copy_entry(empty.outputs[0], output)
-        self.edits.replace_nodes(node, [], [empty], [output], empty.outputs)
-        mark_new(output)
+        self.edits.replace_nodes(node, [], [empty], {output: empty.outputs[0]})
+        mark_new(output)  # the constant has its name now
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
         self.report_change(node, "Constant")
 
 
-def _read_shape_range(shape: ir.Node, rank: int) -> range:
-    """Return the axes whose sizes a Shape returns."""
-    return resolve_axis(read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX), 1, rank)
-
-
-def select_folded(nodes: Iterable[ir.Node], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the outputs and parameters of Slices, Splits and Gathers whose elements are known, each as a tensor."""
-    slicing = [node for node in nodes if is_operator(node, *CUTTING)]
-    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
-    return as_tensors(read, facts)
-
-
 def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the values whose elements are known, each as a tensor."""
+    """Return a tensor for each of the values whose elements are known."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         value_facts = facts.get(value)
@@ -179,21 +178,21 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 
 
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
-    """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
+    """Return what a Slice, Split or Gather selects from a constant, a tensor for each output; None to keep the node.
 
-    At most `LARGE_BYTES` may be selected. A constant that nothing else reads leaves the model, so up to `_MAX_GROWTH`
-    times its size may be selected instead, but no more than `MAX_BYTES`. Of external data, only the selected bytes are
-    read.
+    At most `LARGE_BYTES` may be selected. A constant that nothing else reads is removed from the model, so up to
+    `_MAX_GROWTH` times its size may be selected instead, but no more than `MAX_BYTES`. Only the selected bytes of
+    external data are read.
     """
-    data = node.inputs[0] if node.inputs else None
-    tensor = None if data is None else constant(data)
-    if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or CONTESTED in node.meta:
+    data = data_of(node)
+    tensor = constant(data)
+    if tensor is None or tensor.dtype == ir.DataType.STRING or CONTESTED in node.meta:
         return None
     max_bytes = LARGE_BYTES
     if count_uses(data) == 1 and not data.is_graph_output():
         max_bytes = max(max_bytes, min(MAX_BYTES, _MAX_GROWTH * tensor.nbytes))
     try:
-        selections = _selections(node, opset, tuple(tensor.shape.numpy()))
+        selections = _read_selections(node, opset, tuple(tensor.shape.numpy()))
         if selections is None:
             return None
         selected_count = sum(count for _, count in selections)
@@ -201,10 +200,8 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         if selected_count * tensor.nbytes > max_bytes * max(tensor.size, 1):
             return None
         # Copies, because views of an external tensor would keep its file open.
-        arrays = [np.array(select(_elements(tensor))) for select, _ in selections]
-    except (InvalidSlice, DynamicSlice):
-        return None
-    except Exception:  # onnx-ir has several classes of errors for data that cannot be read
+        arrays = [np.array(select(_cached_elements(tensor))) for select, _ in selections]
+    except Exception:  # the parameters are not known, or the data cannot be read: onnx-ir has several classes of errors
         return None
     finally:
         if isinstance(tensor, ir.ExternalTensor):
@@ -212,31 +209,34 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
 
 
-def _elements(tensor: ir.TensorProtocol) -> Array:
+def _cached_elements(tensor: ir.TensorProtocol) -> Array:
     """Return the elements of a constant, cached if reading them decodes the whole tensor."""
+    # Elements that are not in `raw_data`, or are smaller than a byte, have to be decoded.
     if isinstance(tensor, ir.serde.TensorProtoTensor) and (
-        not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
+        not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < 8
     ):
         return cached_read(tensor, "elements", tensor.numpy)
     return tensor.numpy()
 
 
 _Selection = tuple[Callable[[Array], Array], int]
-"""A function that selects elements of an array, and their number."""
+"""A function that selects elements of an array, and the number of the selected elements."""
 
 
-def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
-    """Return the selection of each output of a node from data of `shape`; None for a Gather that cannot be folded.
+def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
+    """Return the selection of each output of a node from data of `shape`.
+
+    The result is None for a Gather whose indices are not constant, too many, or out of range.
 
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.
     """
     if node.op_type == "Gather":
-        tensor = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
+        tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
         if tensor is None or tensor.size > MAX_BYTES:
             return None
-        indices, size = _elements(tensor), shape[axis]
+        indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
             return None
         count_per_index = prod(shape[:axis] + shape[axis + 1 :])
@@ -249,7 +249,7 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether every engine computes the same values of a node, and the values are small and not strings."""
+    """Return whether the values of a node are small and not strings, and every engine computes the same values."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
@@ -258,11 +258,9 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
     """Return whether every engine computes the same bits for a node and all nodes that it depends on.
 
-    Args:
-        node: The node.
-        data_operators: The operators that may compute its data. Its parameters need one of `_EXACT`.
+    `data_operators` may compute the data of the node. Operators of `_EXACT` may compute its parameters.
     """
-    # Pairs of a node, and whether it computes data of `node`. If not, it computes parameters.
+    # Pairs of a node and whether its elements become elements of `node`. Otherwise it only computes parameters.
     pending = [(node, True)]
     visited: set[tuple[ir.Node, bool]] = set()
     while pending:
@@ -277,5 +275,6 @@ def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
         for index, value in enumerate(current.inputs):
             producer = None if value is None else value.producer()
             if producer is not None:
+                # The data of an operator that moves elements are its first input, or all inputs of a Concat.
                 pending.append((producer, is_data and (index == 0 or current.op_type == "Concat")))
     return True

@@ -15,20 +15,21 @@ from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
+"""The reason for which a pass does not write such a Split."""
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether one of the `parts` of a Split and one of the values in `added` gate each other.
+    """Return whether adding the values in `added` to the `parts` of a Split would make one part gate another.
 
-    The result is False if two of `parts`, or two of `added`, gate each other already: one Split of all values then
-    makes nothing worse.
+    The result is False if two of `parts`, or two of `added`, gate each other already, because the provider then
+    computes wrong values with or without the addition.
     """
     partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield the values that gate a part, and all factors of the products that the part gates."""
+    """Yield the values that gate a part, and the factors of the products that the part gates."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
@@ -40,5 +41,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the sources of a node's inputs; see `Identities`."""
+    """Return the source of each input of a node; see `Identities`."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

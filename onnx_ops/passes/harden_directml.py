@@ -35,16 +35,17 @@ HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
     MatMulForDirectMLPass,
     AlignedRunForDirectMLPass,
 )
+"""The passes that run, in this order, until none of them finds anything more."""
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:
-    """Replace nodes that onnxruntime-directml 1.24.4 computes wrongly or refuses by standard ONNX, if a way is known.
+    """Replace nodes that onnxruntime-directml 1.24.4 computes wrongly or refuses by equivalent nodes, if any are known.
 
     Args:
         model: The model; it is changed.
 
     Returns:
-        The nodes that were changed or could not be fixed, and why; and the invalid nodes.
+        The nodes that were changed or could not be fixed, each with its defects; and the invalid nodes.
 
     Raises:
         ModelError: The model is not well-formed.
@@ -62,5 +63,5 @@ def build_hardening_report(
     node_count: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
 ) -> Hardening:
     """Build the report of a model. `node_count` is the number of its slicing nodes."""
-    newest_tried_version = VERSIONS[ONNXRUNTIME_DML][-1]
-    return Hardening(ONNXRUNTIME_DML, newest_tried_version, node_count, tuple(changes), tuple(invalid))
+    newest_version = VERSIONS[ONNXRUNTIME_DML][-1]  # of those that the defects were tried on
+    return Hardening(ONNXRUNTIME_DML, newest_version, node_count, tuple(changes), tuple(invalid))

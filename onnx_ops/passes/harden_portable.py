@@ -1,4 +1,4 @@
-"""Writing the slicing of a model in the portable form, which every engine accepts, or in the form of one engine."""
+"""Writing of a model's slicing in the portable form, which every engine accepts, or in a form for one engine."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def harden_portably(
     Args:
         model: The model; it is changed.
         profile: The target.
-        without: Names in `FORMS` of what the target does not accept, in addition to what its profile excludes.
+        without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
         read_as: See `PortablePass`.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx converts the model.
 
     Returns:
-        The changed model, which is another one if its operator set was raised; and the changes, with notes on the
+        The changed model, which is a new object if its operator set was raised; and the changes, with notes on the
         operator set and on nodes that stay.
 
     Raises:
@@ -88,6 +88,7 @@ def harden_portably(
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
         unmark(model)
+    # In earlier versions, each initializer would have to be an input.
     if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
         _lift_parameters(model)
     skipped = [node for writer in writers for node in writer.skipped]
@@ -96,11 +97,13 @@ def harden_portably(
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
-    return model, build_form_report(profile, node_count, _keep_last_changes(changes), invalid, notes)
+    # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
+    last_changes = {(change.op, change.node): change for change in changes}
+    return model, build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
 
 
 def _lift_parameters(model: ir.Model) -> None:
-    """Replace small Constants that are only parameters by initializers, because some engines have no Constant."""
+    """Replace small Constants that are parameters alone by initializers, because some engines have no Constant."""
     new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
@@ -121,7 +124,10 @@ def _lift_parameters(model: ir.Model) -> None:
 
 
 def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return the tensor of a small Constant that only nodes of `_WITH_PARAMETERS` read, all as a parameter."""
+    """Return the tensor of a small Constant if all of its readers are in `_WITH_PARAMETERS` and read it as a parameter.
+
+    The result is None for any other node.
+    """
     if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
         return None
     uses = node.outputs[0].uses()
@@ -133,7 +139,7 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def settle_by_the_standard(model: ir.Model) -> None:
-    """Rewrite only the backward Slices to the greatest integer, so that onnxruntime computes them by the standard."""
+    """Rewrite only the backward Slices to the greatest integer, so that onnxruntime reads them by the standard."""
     with defaults_aside(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
         unmark(model)
@@ -151,17 +157,12 @@ def build_form_report(
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 
 
-def _keep_last_changes(changes: Sequence[Change]) -> list[Change]:
-    """Return the last change of each node, because a node whose bounds became constants is rewritten once more."""
-    return list({(change.op, change.node): change for change in changes}.values())
-
-
 def was_raised(report: Changes) -> bool:
     """Return whether the operator set of the model was raised."""
     return isinstance(report, Hardening) and any(note.startswith(_RAISED) for note in report.notes)
 
 
 def add_note(report: Changes, note: str) -> Changes:
-    """Return a report with one more note, before the notes that it has."""
+    """Return a report with `note` before its other notes."""
     assert isinstance(report, Hardening)
     return replace(report, notes=(note, *report.notes))

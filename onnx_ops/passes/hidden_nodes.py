@@ -15,7 +15,7 @@ from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
-from onnx_ops.passes.edits import RANDOM
+from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import InvalidSlice
@@ -37,23 +37,22 @@ _ALIKE = OPERATORS - _DIFFERENT
 """The other operators of `OPERATORS`: optimizers compute them as engines do, at least for some element types."""
 _MOVING_ALIKE = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 """The operators that optimizers compute as engines do for all element types."""
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
-FactsByValue = Mapping[ir.Value, Facts]
+FactsByValue = Mapping[ir.Value | None, Facts]
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
-"""The attributes of each hidden node, by the name of the operator that the node has while it is hidden."""
+"""The attributes of each hidden node, by the unique operator that the node has while it is hidden."""
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
-    """Hide the nodes that an optimizer must not change, and their attributes; `show_nodes` restores them.
+    """Hide the nodes that an optimizer must not change, and return their attributes; `show_nodes` restores them.
 
-    Each hidden node gets a unique operator. Optimizers merge equal nodes, even if these draw random numbers, and
-    look at the name of an operator but not at its domain. Nodes of other domains are therefore hidden, too. Hidden
-    nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
+    Each hidden node gets a unique operator, because optimizers merge equal nodes, even if these draw random numbers.
+    Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
+    Hidden nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
 
     Args:
-        model: The model. Its contested nodes are of `OPAQUE_DOMAIN`, and its float constants are inputs.
-        optimizer: One of `OPTIMIZERS`.
+        model: The model; it is changed. Its contested nodes are of `OPAQUE_DOMAIN`, and its float constants are inputs.
+        optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
     for value in model.graph.initializers.values():
@@ -77,20 +76,20 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
-            if attribute.type not in _GRAPHS:
+            if attribute.type not in GRAPH_TYPES:
                 del node.attributes[name]
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
     return withheld
 
 
 def show_nodes(model: ir.Model, withheld: Withheld) -> None:
-    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden."""
+    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden, except graphs in attributes."""
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
             graphs = dict(node.attributes)
             original = withheld[node.op_type]
             node.attributes.clear()
-            # The graphs were optimized meanwhile. The order of the attributes is the original one.
+            # Graphs stay as the optimizer left them. The order of the attributes is the original one.
             node.attributes.update({name: graphs.get(name, attribute) for name, attribute in original.items()})
             node.op_type = node.op_type.partition("_")[2]
         if node.domain == OPAQUE_DOMAIN:
@@ -99,14 +98,14 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
 
 
 def _is_random(node: ir.Node) -> bool:
-    """Return whether a node may draw random numbers, as a Dropout does in training."""
+    """Return whether a node may draw random numbers. A Dropout does so in training."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
 def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that compute the parameters of contested nodes.
 
-    If the parameters became constants, onnxruntime would infer another shape for the Slice than it computes.
+    If the parameters became constants, onnxruntime would infer another shape for the contested node than it computes.
     """
     for node in nodes:
         for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():
@@ -116,7 +115,7 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 
 def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes that depend on constants and sizes alone, and that optimizers may compute differently."""
+    """Yield the nodes that depend on constants and sizes alone, and that optimizers may not compute as engines do."""
     computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
@@ -129,16 +128,17 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
 
 
 def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
-    """Return whether an optimizer computes a node as engines do, if it depends on constants and sizes alone."""
+    """Return whether an optimizer computes a node, which depends on constants and sizes alone, as engines do."""
     if is_standard(node, *_MOVING_ALIKE):
         return True
     if not is_standard(node, *_ALIKE):
         return False
+    # Inference computes only what all engines compute alike.
     if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
     if all(element is not None and _is_not_float(element) for element in input_types | output_types):
-        divisor = _facts_of(node.inputs[-1], facts).data
+        divisor = facts.get(node.inputs[-1], NO_FACTS).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)
 
@@ -154,9 +154,9 @@ def _is_not_float(element: ir.DataType) -> bool:
 
 
 def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
+    """Yield each NonZero whose input may be a scalar: onnx infers no row for the output, but engines write one."""
     for node in nodes:
-        if is_operator(node, "NonZero") and not _facts_of(node.inputs[0], facts).dims:
+        if is_operator(node, "NonZero") and not facts.get(node.inputs[0], NO_FACTS).dims:
             yield node
 
 
@@ -179,34 +179,33 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     - It writes two Flattens of one value as two Reshapes, and one of these reads a shape that does not exist.
     - It writes -1 into the shape of a Reshape next to a 0.
     - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
-    - It fails on a ScatterND by constant indices into data of an open size.
-    - It writes sequences in operators of later operator sets.
+    - It fails on a ScatterND with constant indices if a size of the data is open.
+    - It replaces operators on sequences by operators of later operator sets.
 
-    The data of each Flatten get their inferred shape, so that the optimizer does not write [0, -1] for a Flatten that
-    is not hidden.
+    The data of each Flatten get their inferred shape. The optimizer infers less, and would write [0, -1].
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
         if not is_standard(node, *_BY_ONNXSCRIPT) or not node.inputs:
             continue
         data = node.inputs[0]
-        dims, output_dims = _facts_of(data, facts).dims, _facts_of(node.outputs[0], facts).dims
+        dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims
         is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
                 is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
                 flattened.add(data)
                 if data is not None and dims is not None:
-                    data.shape = ir.Shape(dims)  # the optimizer infers less, and would write [0, -1]
+                    data.shape = ir.Shape(dims)
             case "Reshape":
                 is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
                 has_known_sizes = output_dims is not None and all(isinstance(dim, int) for dim in output_dims)
                 is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not has_known_sizes
             case "ScatterND":
-                is_mistaken = is_open and len(node.inputs) > 1 and _facts_of(node.inputs[1], facts).data is not None
+                is_mistaken = is_open and len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
             case _:
-                # A SplitToSequence with sizes ignores its keepdims, and the optimizer does not.
+                # A SplitToSequence with part sizes ignores its keepdims, but the optimizer applies it.
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
                     len(node.inputs) > 1 and "keepdims" in node.attributes
                 )
@@ -215,8 +214,8 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
 
 
 def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
-    """Return whether a Flatten equals a Reshape whose two sizes are not 0, and at most one of them is unknown."""
-    if dims is None or 0 in dims:  # in a Reshape, 0 copies the input's size, and no size can be inferred for a -1
+    """Return whether a Flatten of data with these `dims` equals a Reshape to two sizes, one of them possibly -1."""
+    if dims is None or 0 in dims:  # in a Reshape, 0 copies a size of the data, and no -1 can be inferred beside it
         return False
     try:
         axis = read_int(node, "axis", 1)
@@ -226,16 +225,12 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
     return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
 
 
-def _facts_of(value: ir.Value | None, facts: FactsByValue) -> Facts:
-    return NO_FACTS if value is None else facts.get(value, NO_FACTS)
-
-
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that OnnxSlim 0.1.98 replaces by nodes with other results.
 
     - It removes a Slice whose parameters are not constant, and divides a Split with such parameters into equal parts.
     - It computes some outputs of a node and drops them, so that the indices of the remaining outputs shift.
-    - It drops a constant operand of a Concat that has no elements, even if sizes of the result follow from it.
+    - It drops a constant without elements from a Concat, even if sizes of the result follow from this operand.
     - It replaces the mask output of a Dropout by the data.
     """
     computed: set[ir.Value] = set()

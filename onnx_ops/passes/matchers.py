@@ -25,7 +25,7 @@ _SHAPE_INPUT = 1
 
 
 def data_of(node: ir.Node) -> ir.Value:
-    """Return the first input of a node for which `nodes.has_valid_arity` is true, so that it has this input."""
+    """Return the first input of a node. `nodes.has_valid_arity` must be true for the node, so that the input exists."""
     data = node.inputs[0]
     assert data is not None
     return data
@@ -34,29 +34,28 @@ def data_of(node: ir.Node) -> ir.Value:
 def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
     """Return the start, end and step of each axis that a Slice names.
 
-    Args:
-        node: The Slice.
-        opset: Version of its operator set.
-        shape: The known sizes of its data; None if the rank is unknown, in which case negative axes are refused.
+    `shape` contains the known sizes of its data. It is None for an unknown rank, with which a negative axis cannot be
+    read.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.
+        Skip: The node is contested.
+        InvalidSlice, DynamicSlice: The parameters are not valid or not constant.
     """
     _check_uncontested(node, opset, shape)
     return read_slice_by_spec(node, opset, shape)
 
 
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Read a Slice as `read_slice` does, by the specification even if engines disagree about the node.
+    """Read a Slice as `read_slice` does, but read a contested one by the specification.
 
     Raises:
-        InvalidSlice, DynamicSlice: The parameters are not constant or not valid.
+        InvalidSlice, DynamicSlice: The parameters are not valid or not constant.
     """
     return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
 
 
 def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries, without entries that certainly keep their axis whole in data of `shape`."""
+    """Return the entries except those that certainly keep their axis whole in data of `shape`."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 
@@ -95,7 +94,7 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
 
 
 def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range, bool]:
-    """Return the axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
+    """Return the axis of a Gather, the indices that it selects, and whether a scalar index makes it drop the axis.
 
     Raises:
         Skip: The indices are not a constant list or scalar, too many, not an arithmetic progression or out of range; or
@@ -126,13 +125,16 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
+    """Return indices of an axis of `size` as a range, and the smallest index as written.
+
+    The range is None if an index is out of range or the indices are not an arithmetic progression.
+    """
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
     return as_range(listed, size), min(listed, default=0)
 
 
 def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
-    """Return the axes that a Squeeze or Unsqueeze names, negative ones as they are.
+    """Return the axes that a Squeeze or Unsqueeze lists, which may be negative.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The axes are absent or not constant.
@@ -150,21 +152,17 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
 
 
 def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
-    """Return whether a value with a 0 and a -1 is the shape of a Reshape with allowzero=1.
+    """Return whether a value contains a 0 and a -1, and is the shape of a Reshape with allowzero=1.
 
     The specification forbids such a shape. onnxruntime does not load a model in which it is a constant, but runs a
-    model in which it is computed.
-
-    Args:
-        value: The value.
-        read: Returns the elements of the value. It is called only if such a Reshape reads the value.
+    model in which it is computed. `read` returns the elements, and is called only if such a Reshape reads the value.
     """
     attributes = [
         use.node.attributes.get("allowzero")
         for use in value.uses()
         if use.idx == _SHAPE_INPUT and is_operator(use.node, "Reshape")
     ]
-    # A reference to an attribute of the function may be 1 in a call.
+    # A call of the function may set an attribute that is a reference to 1.
     if not any(allowzero is not None and (allowzero.is_ref() or allowzero.value) for allowzero in attributes):
         return False
     elements = read()

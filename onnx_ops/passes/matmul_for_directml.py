@@ -8,21 +8,24 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_reshape, build_squeeze, build_unsqueeze
+from onnx_ops.passes.builders import build_reshape, build_with_axes
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
 _RESHAPE_INPUT_OPSET = 5
+"""The first operator set whose Reshape has its shape as an input."""
 _NEGATIVE_AXES_OPSET = 11
+"""The first operator set whose Squeeze accepts negative axes."""
 Shape = tuple[int, ...]
 
 
 class MatMulForDirectMLPass(NodePass):
-    """Write a MatMul that onnxruntime-directml 1.24.4 refuses or computes wrongly as one of other shapes.
+    """Write a MatMul that onnxruntime-directml 1.24.4 refuses or computes wrongly as a MatMul of other shapes.
 
-    A tensor of more than 4 axes is refused. A vector as second tensor gives wrong values.
+    The provider refuses tensors of more than 4 axes, and computes wrong values if the second tensor is a vector.
 
-    1. Both tensors have the same leading axes, or one tensor has no leading axis larger than 1: a Reshape joins the
-       leading axes of each tensor to one axis, and a Reshape after the MatMul separates them again.
+    1. Both tensors have the same leading axes, or one tensor has no leading axis larger than 1. (Leading axes are all
+       but the last two.) A Reshape joins the leading axes of each tensor to one axis, and a Reshape after the MatMul
+       separates them again.
     2. The second tensor is a vector: it becomes a matrix of one column.
 
     Given: y = MatMul(x[2,1,3,4,5], x2[5,6])
@@ -31,14 +34,13 @@ class MatMulForDirectMLPass(NodePass):
     Given: y = MatMul(x[4,5], x2[5])
     Result: a = Unsqueeze(x2, [1]); b = MatMul(x, a); y = Squeeze(b, [1])
 
-    Reported and not fixed: more than 4 axes with sizes that are not known or 0, with a vector, or with a tensor
-    repeated along some leading axes only.
+    Reported and not fixed: more than 4 axes if a size is 0 or not known, if one tensor is a vector, or if a tensor is
+    broadcast along some of the leading axes only.
     """
 
     op_types = ("MatMul",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         second = node.inputs[-1]
         dtype = None if second is None else self.value_info.dtype(second)  # the first tensor has the same type
         defects = matmul_defects([self.sizes(value) for value in node.inputs], dtype)
@@ -49,7 +51,11 @@ class MatMulForDirectMLPass(NodePass):
             return
         tensors = [value for value in node.inputs if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
-        leading = [_strip(shape[:-2]) for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
+        leading = [
+            _drop_leading_ones(shape[:-2])
+            for shape in shapes
+            if shape is not None and len(shape) > 1 and 0 not in shape
+        ]
         if len(leading) < 2 or opset < _RESHAPE_INPUT_OPSET or len(set(filter(None, leading))) > 1:
             self.report_change(node, None, defects)
             return
@@ -60,27 +66,25 @@ class MatMulForDirectMLPass(NodePass):
                 nodes += build_reshape(tensors[index], (prod(axes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(ir.node("MatMul", tensors))
-        # The result has the leading axes of the tensor that has any, after the 1s that `_strip` removed.
+        # The result has the leading axes of the tensor that has any, after the 1s that `_drop_leading_ones` removed.
         axes = max(leading, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(axes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
-        self.replace_node(node, nodes)
-        self.report_change(node, "Reshape + MatMul + Reshape", defects)
+        self.replace_node(node, nodes, defects, "Reshape + MatMul + Reshape")
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
-        """Multiply by a matrix of one column, and remove its axis from the result."""
+        """Replace the vector by a matrix of one column, and remove the axis of this column from the product."""
         left, vector = (value for value in node.inputs if value is not None)
         sizes = self.sizes(left)
         if sizes is None and opset < _NEGATIVE_AXES_OPSET:
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
-        nodes = build_unsqueeze(vector, [1], opset)
+        nodes = build_with_axes("Unsqueeze", vector, [1], opset)
         nodes.append(ir.node("MatMul", [left, nodes[-1].outputs[0]]))
-        nodes += build_squeeze(nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
-        self.replace_node(node, nodes)
-        self.report_change(node, "Unsqueeze + MatMul + Squeeze", (MATMUL_BY_A_VECTOR,))
+        nodes += build_with_axes("Squeeze", nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
+        self.replace_node(node, nodes, (MATMUL_BY_A_VECTOR,), "Unsqueeze + MatMul + Squeeze")
 
 
-def _strip(sizes: Shape) -> Shape:
-    """Return sizes without leading 1s, along which every tensor is repeated."""
+def _drop_leading_ones(sizes: Shape) -> Shape:
+    """Return sizes without leading 1s, which broadcasting would add anyway."""
     return next((sizes[axis:] for axis, size in enumerate(sizes) if size != 1), ())

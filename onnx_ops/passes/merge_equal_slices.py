@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator, read_int
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_squeeze
+from onnx_ops.passes.builders import build_with_axes
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
 from onnx_ops.passes.outcome import SKIPS
@@ -25,9 +25,9 @@ class MergeEqualSlicesPass(NodePass):
     2. Splits into the same parts, or a Split whose parts that are read all exist already.
     3. Gathers of the same constant indices.
     4. A Slice that selects a part of an earlier Split.
-    5. A Gather of the only index that a part of an earlier Split, or an earlier Slice, selects: it becomes a Squeeze.
+    5. A Gather of the only index that an earlier Slice, or a part of an earlier Split, selects: it becomes a Squeeze.
 
-    Two Shape nodes of one value count as one value.
+    The outputs of two Shape nodes of one value count as one value.
 
     Given: a = Slice(x[4], [1], [3], [0]); b = Slice(x, [1], [3], [0], [1]); y = Add(a, b)
     Result: a = Slice(x, [1], [3], [0]); y = Add(a, a)
@@ -37,37 +37,43 @@ class MergeEqualSlicesPass(NodePass):
 
     op_types = ("Slice", "Split", "Gather")
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
+        # The first value of each selection. The keys are those of `_list_selections`.
         self._values: dict[Hashable, ir.Value] = {}
-        super().apply(model)
-        self._values = {}
+        super()._apply()
+        self._values.clear()
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         try:
             selections = self._list_selections(node, opset)
-        except SKIPS:
+        except SKIPS:  # no sign that an equal node exists, so there is nothing to report
             return
+        used = [pair for pair in zip(node.outputs, selections, strict=True) if is_used(pair[0])]
         equal = {
-            output: next((self._values[key] for key in keys if key in self._values), None)
-            for output, keys in zip(node.outputs, selections, strict=True)
-            if is_used(output)
+            output: self._values[key]
+            for output, keys in used
+            for key in reversed(keys)  # the first key wins
+            if key in self._values
         }
-        if equal and None not in equal.values():
-            self.report_change(node, self.replace_outputs(node, equal))
+        if used and len(equal) == len(used):
+            self.replace_outputs(node, equal)
             return
-        if node.op_type == "Gather" and (squeezed := self._find_squeezed(node, opset)) is not None:
-            part, axis = squeezed
-            self.replace_node(node, build_squeeze(part, [axis], opset))
-            self.report_change(node, "Squeeze")
-            return
+        if node.op_type == "Gather":
+            axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
+            data = self.edits.identities.source_of(data_of(node))
+            part = self._values.get((id(node.graph), data, axis, run))
+            if is_dropped and part is not None:
+                self.replace_node(node, build_with_axes("Squeeze", part, [axis], opset))
+                return
         for output, keys in zip(node.outputs, selections, strict=True):
             for key in keys:
                 self._values.setdefault(key, output)
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
-        """Return keys for the selection of each output: the run of an axis if it is known, and the parameters."""
+        """Return keys for each output. Outputs that share a key select the same elements.
+
+        A key holds the parameters. Another key holds the run of indices, if the node cuts one axis to a known run.
+        """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
         source = (id(node.graph), _merge_key(data), node.op_type)
@@ -81,33 +87,23 @@ class MergeEqualSlicesPass(NodePass):
         return [[*runs[index : index + 1], (*source, spec, index)] for index in range(len(node.outputs))]
 
     def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
-        """Return a key for each output if the node cuts one axis of known size into runs of neighbours; else none.
+        """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
 
-        Args:
-            node: A Slice or Split.
-            data: The source of its data; see `Identities`.
-            opset: The version of its operator set.
+        Otherwise the list is empty. `data` is the source of the node's data; see `Identities`.
         """
         shape = self.sizes(node.inputs[0])
         try:
             if node.op_type == "Split":
                 spec = read_exact_split(node, opset, shape)
                 return [(id(node.graph), data, spec.axis, range(*bounds)) for bounds in spec.bounds]
-            run = read_run(node, opset, shape)
+            axis_and_run = read_run(node, opset, shape)
         except SKIPS:
             return []
-        return [] if run is None else [(id(node.graph), data, *run)]
-
-    def _find_squeezed(self, node: ir.Node, opset: int) -> tuple[ir.Value, int] | None:
-        """Return a value that holds only the index of a Gather, and the axis to drop; None without such a value."""
-        axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
-        data = self.edits.identities.source_of(data_of(node))
-        part = self._values.get((id(node.graph), data, axis, run)) if is_dropped else None
-        return None if part is None else (part, axis)
+        return [] if axis_and_run is None else [(id(node.graph), data, *axis_and_run)]
 
 
 def _merge_key(data: ir.Value) -> Hashable:
-    """Return a key that is equal for the outputs of equal Shape nodes. Any other value is its own key."""
+    """Return an equal key for the outputs of equal Shape nodes. Any other value is its own key."""
     shape = data.producer()
     if shape is None or not is_operator(shape, "Shape"):
         return data

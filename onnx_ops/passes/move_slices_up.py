@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
+from operator import mul
 
 import onnx_ir as ir
 
@@ -26,17 +27,14 @@ _ELEMENTWISE = """
 """
 """Elementwise operators that are exact or round once, so that an element does not depend on its position."""
 _BROADCAST = ("broadcast", "axis")
-"""Attributes of elementwise operators before `_BROADCAST_OPSET`, from which on operands broadcast as in NumPy."""
+"""Attributes that describe how elementwise operators broadcast before `_BROADCAST_OPSET`."""
 _BROADCAST_OPSET = 7
+"""The first operator set in which the operands of elementwise operators broadcast as in NumPy."""
 _SHAPE_INPUT_OPSET = 5
 """The first operator set whose Reshape has its shape as an input."""
 
-_CutInputs = Callable[
-    [ir.Node, int, Sequence[Shape], Entries, Shape, Shape], tuple[dict[int, Entries], list[int] | None]
-]
-"""A function of a node, its operator set, the shapes of its inputs, the entries of the Slice after it, and the shapes
-of the Slice's data and output. It returns the entries for each input to cut, and the new shape if the second input is a
-shape."""
+_Cuts = dict[int, Entries]
+"""For each input that is cut, the start, end and step of each axis."""
 
 
 class MoveSlicesUpPass(NodePass):
@@ -47,8 +45,8 @@ class MoveSlicesUpPass(NodePass):
     1. Transpose: the Slice cuts the axes of the Transpose's input.
     2. Unsqueeze, Squeeze: the axes are counted as in the input; a new axis must be kept whole.
     3. Reshape: each axis that is cut is also an axis of its input, with the same size and the same stride.
-    4. Elementwise operators that are exact or round once: each input is cut on the axes that it does not broadcast.
-    5. Expand: as 4, and its shape becomes the shape of what is kept.
+    4. Elementwise operators that are exact or round once: each input is cut on the axes that are not broadcast.
+    5. Expand: its data are cut as in 4, and its second input becomes the shape of what is kept.
 
     All sizes are known, nothing else reads the operator's output, and fewer bytes are written afterwards.
 
@@ -59,10 +57,9 @@ class MoveSlicesUpPass(NodePass):
     op_types = ("Slice",)
     is_default = False
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         value = data_of(node)
-        above = value.producer()
+        above = value.producer()  # the operator before which the Slice moves
         if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
             return
         if value.is_graph_output() or count_uses(value) != 1:
@@ -70,8 +67,7 @@ class MoveSlicesUpPass(NodePass):
         shapes = [self._known_shape(source) for source in above.inputs]
         whole = self._known_shape(value)
         entries = read_slice(node, opset, whole)
-        kept = cut_shape(entries, whole)
-        cuts, new_shape = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole, kept)
+        cuts = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole)
         bits = sum(self._count_bits(above.inputs[index], cut_shape(cut, shapes[index])) for index, cut in cuts.items())
         if bits >= self._count_bits(value, whole):
             raise Skip("moving it would not reduce the bytes that are written")
@@ -86,8 +82,8 @@ class MoveSlicesUpPass(NodePass):
             slices[-1].name = node.name if len(cuts) == 1 else f"{node_name(node)}_{index}"
             inputs[index] = slices[-1].outputs[0]
             self.set_value_info(slices[-1].outputs[0], source, cut_shape(cut, shapes[index]), node.outputs[0])
-        if new_shape is not None:
-            new_nodes.append(build_constant(new_shape))
+        if above.op_type in ("Reshape", "Expand"):  # their second input is the shape of the output
+            new_nodes.append(build_constant(cut_shape(entries, whole)))
             inputs[1] = new_nodes[-1].outputs[0]
         new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new_nodes[-1:], [above])
@@ -95,7 +91,7 @@ class MoveSlicesUpPass(NodePass):
         self.report_change(node, f"a Slice before {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
-        """Return the bits of an array of `shape` with the element type of `value`; an unknown type counts as 8 bits."""
+        """Return the bits of `shape` elements of the type of `value`. An element of unknown type counts as 8 bits."""
         dtype = None if value is None else self.value_info.dtype(value)
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
@@ -113,40 +109,41 @@ class MoveSlicesUpPass(NodePass):
         return shape
 
 
-def _cut_transpose(
-    node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, *__: Shape
-) -> tuple[dict[int, Entries], None]:
+# Each function below returns the cuts of a node's inputs that replace a Slice of its output, or raises one of `SKIPS`.
+# `shapes` are the shapes of the inputs, `whole` is the shape of the output, and `entries` are those of the Slice.
+
+
+def _cut_transpose(node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, __: Shape) -> _Cuts:
     rank = len(shapes[0])
     permutation = read_ints(node, "perm") or range(rank)[::-1]
     if sorted(permutation) != list(range(rank)):
         raise Skip(f"perm={list(permutation)} of Transpose {node_name(node)!r} is not a permutation of {rank} axes")
-    return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None
+    return {0: {permutation[axis]: entry for axis, entry in entries.items()}}
 
 
-def _cut_squeeze_or_unsqueeze(
-    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, _: Shape
-) -> tuple[dict[int, Entries], None]:
+def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
+    """Return the cuts for a Squeeze or an Unsqueeze."""
     # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
-    rank = max(len(whole), len(shapes[0]))
-    axes = {normalize_axis(axis, rank) for axis in read_squeezed_axes(node, opset)}
-    shared_axes = [axis for axis in range(rank) if axis not in axes]
+    longer, shorter = (shapes[0], whole) if node.op_type == "Squeeze" else (whole, shapes[0])
+    axes = {normalize_axis(axis, len(longer)) for axis in read_squeezed_axes(node, opset)}
+    shared_axes = [axis for axis in range(len(longer)) if axis not in axes]
+    if len(shared_axes) != len(shorter):
+        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} do not fit its shapes")
     if node.op_type == "Squeeze":
-        return {0: {shared_axes[axis]: entry for axis, entry in entries.items()}}, None
+        return {0: {shared_axes[axis]: entry for axis, entry in entries.items()}}
     if any(axis in axes and not entry.is_whole(1) for axis, entry in entries.items()):
         raise Skip(f"it cuts an axis that Unsqueeze {node_name(node)!r} adds")
-    return {0: {shared_axes.index(axis): entry for axis, entry in entries.items() if axis not in axes}}, None
+    return {0: {shared_axes.index(axis): entry for axis, entry in entries.items() if axis not in axes}}
 
 
-def _cut_reshape(
-    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
-) -> tuple[dict[int, Entries], list[int]]:
+def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
     if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in whole:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
     # Axes match if both the sizes and the products of the sizes before are equal.
-    input_counts = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
-    output_counts = [*accumulate(whole, lambda a, b: a * b, initial=1)]
+    input_counts = [*accumulate(shapes[0], mul, initial=1)]
+    output_counts = [*accumulate(whole, mul, initial=1)]
     input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
     cuts = {}
     for axis, entry in entries.items():
@@ -155,14 +152,13 @@ def _cut_reshape(
         if (output_counts[axis], whole[axis]) not in input_axes:
             raise Skip(f"axis {axis} matches no input axis of Reshape {node_name(node)!r}")
         cuts[input_axes[output_counts[axis], whole[axis]]] = entry
-    if 0 in kept:
+    if 0 in cut_shape(entries, whole):  # the new shape would contain 0, which copies a size of the input
         raise Skip("it selects no elements")
-    return {0: cuts}, list(kept)
+    return {0: cuts}
 
 
-def _cut_elementwise(
-    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, __: Shape
-) -> tuple[dict[int, Entries], None]:
+def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
+    """Return the cuts for an elementwise operator, or for an Expand, whose second input is a shape."""
     if any(name in node.attributes for name in _BROADCAST):
         raise Skip(
             f"{node.op_type} {node_name(node)!r} broadcasts by its attributes, as before opset {_BROADCAST_OPSET}"
@@ -170,39 +166,24 @@ def _cut_elementwise(
     if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
         raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
-    for index, shape in enumerate(shapes):
-        if not _can_broadcast(shape, whole):
-            raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
+    for index, shape in enumerate(shapes[:1] if node.op_type == "Expand" else shapes):
         # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
-        shifted = {axis - len(whole) + len(shape): entry for axis, entry in entries.items()}
-        whole_sizes = whole[len(whole) - len(shape) :]
-        cut = {axis: entry for axis, entry in shifted.items() if axis >= 0 and shape[axis] == whole_sizes[axis]}
+        new_axes = len(whole) - len(shape)
+        if new_axes < 0 or any(size not in (1, whole[axis + new_axes]) for axis, size in enumerate(shape)):
+            raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
+        shifted = {axis - new_axes: entry for axis, entry in entries.items() if axis >= new_axes}
+        cut = {axis: entry for axis, entry in shifted.items() if shape[axis] == whole[axis + new_axes]}
         if cut and node.inputs[index] is not None:
             cuts[index] = cut
-    return cuts, None
+    return cuts
 
 
-def _can_broadcast(shape: Shape, whole: Shape) -> bool:
-    """Return whether a tensor broadcasts to a shape."""
-    new_axes = len(whole) - len(shape)
-    return new_axes >= 0 and all(
-        size in (1, whole_size) for size, whole_size in zip(shape, whole[new_axes:], strict=True)
-    )
-
-
-def _cut_expand(
-    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
-) -> tuple[dict[int, Entries], list[int]]:
-    cuts, _ = _cut_elementwise(node, opset, shapes[:1], entries, whole, kept)
-    return cuts, list(kept)
-
-
-_CUT_INPUTS: dict[str, _CutInputs] = {
+_CUT_INPUTS: dict[str, Callable[[ir.Node, int, Sequence[Shape], Entries, Shape], _Cuts]] = {
     "Transpose": _cut_transpose,
-    "Unsqueeze": _cut_squeeze_or_unsqueeze,
-    "Squeeze": _cut_squeeze_or_unsqueeze,
+    "Unsqueeze": _cut_squeeze,
+    "Squeeze": _cut_squeeze,
     "Reshape": _cut_reshape,
-    "Expand": _cut_expand,
+    "Expand": _cut_elementwise,
     **dict.fromkeys(_ELEMENTWISE.split(), _cut_elementwise),
 }
-"""The function for each operator."""
+"""The function for each operator before which a Slice can move."""

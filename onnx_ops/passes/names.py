@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ops.model.walk import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
+"""Key in the `meta` of a marked node or value."""
 
 
 def mark_new(item: ir.Node | ir.Value) -> None:
@@ -19,7 +20,7 @@ def mark_new(item: ir.Node | ir.Value) -> None:
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Rename the marked nodes and values whose names occur again in the model, in any graph. Remove the marks."""
+    """Rename each marked node or value whose name occurs again anywhere in the model, and remove all marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
@@ -32,13 +33,8 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[str | None]) -> None:
-    """Rename each marked item whose name another item has, and remove all marks.
-
-    Args:
-        items: Nodes or values.
-        counts: The number of items with each name, kept up to date.
-    """
-    numbers: dict[str, Iterator[int]] = defaultdict(count)  # by name, the suffixes not tried yet
+    """Rename each marked item whose name another item has, and remove all marks. Keep `counts` of names up to date."""
+    numbers: dict[str, Iterator[int]] = defaultdict(count)  # by name, the suffixes that were not tried yet
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:
             candidates = (f"{item.name}_{number}" for number in numbers[item.name])

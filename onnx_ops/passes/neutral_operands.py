@@ -18,14 +18,14 @@ from onnx_ops.passes.outcome import SKIPS
 
 _MAX_OPERAND_BYTES = 2**20
 _NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
-"""For each operator, the constant operand that does not change the other operand."""
+"""For each operator, the constant that does not change the other operand."""
 _ARITHMETIC_NAMES = """
     Add Sub Mul Div MatMul Gemm Einsum Conv ConvTranspose Neg Relu LeakyRelu Elu Erf Gelu HardSwish Tanh Sin Sqrt Max
     Min Clip Sum Mean ReduceSum ReduceMean ReduceMax ReduceMin AveragePool GlobalAveragePool LayerNormalization
     RMSNormalization BatchNormalization InstanceNormalization GroupNormalization
 """
 _ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
-"""Operators whose results for 0 and -0 differ at most in the signs of zeros, except for a Div by such a zero."""
+"""Operators whose results for a 0 and a -0 differ at most in the signs of zeros. A Div by the zero is an exception."""
 _COPYING_NAMES = """
     Reshape Transpose Slice Split Squeeze Unsqueeze Neg Relu LeakyRelu Elu Gelu ReduceSum ReduceMean ReduceMax
     ReduceMin
@@ -33,58 +33,57 @@ _COPYING_NAMES = """
 _COPYING = frozenset(_COPYING_NAMES.split())
 """Operators that return signalling NaNs of their data unchanged on onnxruntime, at least for some types and axes."""
 _COPYING_ALONE = frozenset(("Sum", "Mean", "Einsum"))
-"""Operators that may copy a signalling NaN if they have one operand."""
+"""Operators that may return the signalling NaNs of their operand unchanged if they have only one."""
 _QUIETING = _ARITHMETIC - _COPYING - {"Max", "Min", "Clip"}
 """Operators that return no signalling NaN; those in `_COPYING_ALONE` only if they have several operands."""
 _PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
-"""Operators whose outputs show the sign of a zero at most in the signs of zeros."""
+"""Operators like `_ARITHMETIC`, and operators that move or choose elements."""
 _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
 """Operators that return the same bits for 0 and -0."""
 _BIASED = ("LayerNormalization", "Conv", "ConvTranspose")
-"""Operators that add their third input, a bias. A sum with an operand that is not -0 is the same for 0 and -0."""
+"""Operators that add their third input, a bias. If the bias is not -0, the sum is the same for 0 and -0."""
 
 
 class RemoveNeutralOperandsPass(SlicingPass):
     """Remove an addition or subtraction of 0, and a product or quotient by 1, if no output changes by a bit.
 
-    x + 0 is 0 if x is -0. The addition is removed only if the sign of a 0 is lost on all paths to the outputs of the
-    model: in a Softmax, or where a bias without -0 is added. x - 0 and x * 1 are x.
+    x - 0 and x * 1 are always x, but -0 + 0 is 0. Such an addition is removed only if the sign of a 0 is lost on all
+    paths to the outputs of the model: in a Softmax, say, or in a sum with a bias that contains no -0.
 
-    Skipped: nodes that may read a signalling NaN, which arithmetic makes quiet; constants that may broadcast the other
-    operand.
+    Not removed: nodes that may read a signalling NaN, which arithmetic makes quiet; constants that may broadcast the
+    other operand; nodes in functions.
     """
 
     is_default = False
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
+        model = self.analysis.model
         shows_sign = _values_whose_zeros_show(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, shows_sign)
             if operand is None:
                 continue
             try:
-                self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operand}))
+                self.replace_outputs(node, {node.outputs[0]: operand})
             except SKIPS as reason:
                 self.skip(node, reason)
 
     def _unchanged_operand(self, node: ir.Node, shows_sign: Container[ir.Value]) -> ir.Value | None:
         """Return the operand of a node that can replace its result, or None."""
+        # Attributes describe how operands broadcast before opset 7.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
         # Either operand of a commutative operator may be the neutral one.
         orders = (1, -1) if node.op_type in ("Add", "Mul") else (1,)
         for operand, other in (node.inputs[::order] for order in orders):
-            array = _read(other)
+            array = _read_numbers(other)
             if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
                 continue
             if array.dtype.kind == "f":
-                may_be_signalling = not _is_computed(operand)
                 is_negative = np.signbit(array)
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
-                can_add_zero = not is_negative.all() if node.op_type == "Add" else is_negative.any()
-                adds_zero = node.op_type in ("Add", "Sub") and can_add_zero
-                if may_be_signalling or (adds_zero and node.outputs[0] in shows_sign):
+                loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)
+                if (loses_sign and node.outputs[0] in shows_sign) or not _is_computed(operand):
                     continue
             if self._keeps_shape(operand, array):
                 return operand
@@ -100,7 +99,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 
 def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
-    """Return the values whose zeros may show their sign in an output of a graph."""
+    """Return the values for which 0 and -0 may lead to different bits in an output of a graph."""
     shows_sign = {output for graph in all_graphs(model) for output in graph.outputs}
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
@@ -114,7 +113,7 @@ def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
 
 
 def _hides_sign(node: ir.Node) -> bool:
-    """Return whether a node returns the same bits for 0 and -0 in any of its inputs that is not constant."""
+    """Return whether 0 and -0 in a computed input lead to the same bits in all outputs of a node."""
     if is_standard(node, "Add"):
         return any(map(_is_without_negative_zero, node.inputs))
     if is_standard(node, *_BIASED):
@@ -123,20 +122,20 @@ def _hides_sign(node: ir.Node) -> bool:
 
 
 def _passes_sign_alone(node: ir.Node, index: int) -> bool:
-    """Return whether the outputs for 0 and -0 in an input of a node differ in nothing but the signs of zeros."""
+    """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
     if is_standard(node, "Pow"):
-        exponent = _read(node.inputs[1])
+        exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
     return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
 
 
 def _is_without_negative_zero(value: ir.Value | None) -> bool:
-    array = _read(value)
+    array = _read_numbers(value)
     return array is not None and not bool(np.signbit(array[array == 0]).any())
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Return whether arithmetic computes a value, so that no element is a signalling NaN."""
+    """Return whether arithmetic computes all elements of a value, so that none is a signalling NaN."""
     producer = value.producer()
     while is_operator(producer, *_COPYING):
         producer = data_of(producer).producer()
@@ -145,8 +144,8 @@ def _is_computed(value: ir.Value) -> bool:
     return producer.op_type not in _COPYING_ALONE or len(producer.inputs) > 1
 
 
-def _read(value: ir.Value | None) -> Array | None:
-    """Return the elements of a constant of at most 1 MiB of numbers; None for other values and unreadable data."""
+def _read_numbers(value: ir.Value | None) -> Array | None:
+    """Return the numbers of a constant of at most 1 MiB; None for any other value or unreadable data."""
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None

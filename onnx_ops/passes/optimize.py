@@ -1,9 +1,8 @@
-"""Optimization of a whole graph by an optimizer of another package, which sees only what it may change."""
+"""Optimization of a whole model by an optimizer of another package, from which its floats and some nodes are hidden."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping
 
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
@@ -23,12 +22,12 @@ from sliceport.errors import ModelError
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     """Inline the functions of a model and optimize it; return the result, and the number of nodes after inlining.
 
-    The optimizer sees the values of small integers, but only the shapes of weights and floats: it would round floats in
-    another way than the engine that runs the model, or treat small floats as 0. Contested nodes, and nodes that the
+    The optimizer sees the values of small integers, but only the shapes of weights and floats: it would not round
+    floats as the engine that runs the model does, or would treat small floats as 0. Contested nodes, and nodes that the
     optimizer would change wrongly, are hidden from it (`hide_nodes`).
 
     Args:
-        model: The model, which has been rewritten; it is not changed.
+        model: The model; only the marks of contested nodes are changed.
         name: One of `OPTIMIZERS` but the last.
 
     Raises:
@@ -43,26 +42,31 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     node_count = count_nodes(probe)
-    _remove_copied_outputs(probe.graph)
+    # Optimizers rename outputs that are inputs or repeated, so the optimizer does not see these outputs.
+    computed = {value.name: value for value in probe.graph.outputs if not value.is_graph_input()}
+    probe.graph.outputs.clear()
+    probe.graph.outputs.extend(computed.values())
     detached = _detach(probe)
     withheld = hide_nodes(probe, name)
-    load_externals(list(external_tensors(probe)))  # the optimizer's result does not name their files
+    load_externals(list(external_tensors(probe)))  # the optimized model would not name their files
     optimized = run_optimizer(name, probe)
     # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
     LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
-    _restore_interface(optimized.graph, model.graph)
+    _restore_interface(optimized.graph, model.graph, computed)
     # Constants become nodes again, because onnxruntime 1.23 infers no shapes from initializers of more than 127 bytes.
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
-    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    result = _model_like(model, optimized.graph, functions)
+    # The probe has the metadata of the model, but no functions, because all of them were inlined or dropped.
+    probe.graph = optimized.graph
+    functions = {key: function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN}
+    probe.functions.update(functions)
     try:
-        clone_model(result)
+        clone_model(probe)
     except ModelError as error:
         raise ModelError(f"it makes an invalid model: {error}") from error
-    return result, node_count
+    return probe, node_count
 
 
 def count_nodes(model: ir.Model) -> int:
@@ -71,24 +75,18 @@ def count_nodes(model: ir.Model) -> int:
 
 
 def _prepend(graph: ir.Graph, node: ir.Node) -> None:
+    """Insert a node before all other nodes of a graph."""
     if len(graph):
         graph.insert_before(graph[0], node)
     else:
         graph.append(node)
 
 
-def _remove_copied_outputs(graph: ir.Graph) -> None:
-    """Remove outputs that are inputs or repeated, because optimizers rename these."""
-    computed = {value.name: value for value in graph.outputs if not value.is_graph_input()}
-    graph.outputs.clear()
-    graph.outputs.extend(computed.values())
-
-
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     """Turn the initializers of the main graph into inputs, except small integers and booleans inside the model.
 
-    Optimizers need small integers and booleans as shapes, axes and indices. They would compute with floats, and round
-    them differently from engines. Large and external tensors would be read and copied.
+    Optimizers need small integers and booleans, which are shapes, axes and indices. They must not see floats, which
+    they would round differently from engines, and need not see large and external tensors, which are slow to copy.
 
     Returns:
         The tensors of the new inputs, by name.
@@ -109,20 +107,23 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
-    """Replace an output by a copy of it, because optimizers rename an input that is an output."""
+    """Replace an output that is also an input by an Identity of the input, because optimizers would rename the output.
+
+    The input gets a new name.
+    """
     new_name = next(unused_names(model, f"{value.name}_"))
     copy = ir.node("Identity", [value])
     output, name = copy.outputs[0], value.name
     output.shape, output.type = value.shape, value.type
     value.replace_all_uses_with(output, replace_graph_outputs=True)
-    copy.replace_input_with(0, value)
+    copy.replace_input_with(0, value)  # it reads its own output since the line before
     value.name = new_name
     output.name = name
     _prepend(model.graph, copy)
 
 
 def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Turn the inputs that `_detach` made into initializers again, and remove the unread ones."""
+    """Turn the inputs that `_detach` made into initializers again, and remove those that nothing reads any more."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:
@@ -133,14 +134,14 @@ def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
             graph.register_initializer(value)
 
 
-def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
-    """Give a graph the inputs and outputs of the original one, with their types.
+def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iterable[str | None]) -> None:
+    """Give an optimized graph the inputs, outputs and operator sets of the original one, with their types.
+
+    `computed_names` are the names of the outputs that the optimizer saw.
 
     Raises:
         ModelError: The outputs have other names or another order.
     """
-    # The outputs that `_remove_copied_outputs` left.
-    computed_names = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
     if [value.name for value in graph.outputs] != list(computed_names):
         raise ModelError("it renames the outputs of the model.")
     values = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
@@ -149,7 +150,7 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
         value = values.get(original_input.name) or ir.Value(name=original_input.name)
         value.shape, value.type = original_input.shape, original_input.type
         graph.inputs.append(value)
-        if original_input.const_value is not None:  # below IR version 4, constants are inputs, too
+        if original_input.const_value is not None:  # before IR version 4, initializers are inputs, too
             value.const_value = original_input.const_value
             graph.register_initializer(value)
     outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
@@ -175,27 +176,8 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
         _prepend(graph, node)
 
 
-def _model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
-    """Return a model of `graph` and `functions` with the metadata of `model`."""
-    newer_attributes: dict[str, Any] = {  # the oldest supported release of onnx-ir lacks them
-        name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
-    }
-    return ir.Model(
-        graph,
-        ir_version=model.ir_version,
-        producer_name=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        model_version=model.model_version,
-        doc_string=model.doc_string,
-        functions=functions,
-        metadata_props=dict(model.metadata_props),
-        **newer_attributes,
-    )
-
-
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore declared types and shapes of values, and remove types and shapes that an optimizer inferred."""
+    """Restore the types and shapes of original values, and remove those that the optimizer inferred for new values."""
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

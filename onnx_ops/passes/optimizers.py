@@ -20,14 +20,14 @@ from sliceport.wording import shorten
 
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
-"""Optimizers by their packages. The first is installed with sliceport; `run_optimizer` runs all except the last."""
+"""Optimizers, by their packages. The first is installed with sliceport. `FoldByOnnxruntimePass` takes the part of the
+last one, and `run_optimizer` runs all others."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that OnnxSlim accepts: it copied this limit from onnxruntime's symbolic shape inference."""
 _INTEGERS_OPSET = 12
 """The first operator set whose Constant has the attributes value_int and value_ints."""
-_NO_OPSET = 2**31
 _RULE_OPSETS = {
-    "SlicesSplit": _NO_OPSET,
+    "SlicesSplit": 2**31,  # no operator set: the rule is never applied
     "MaterializeReshapeShape": 14,
     **dict.fromkeys(("FuseMinMaxToClip", "FuseMaxMinToClip", "FuseSuccessiveClip"), 11),
     **dict.fromkeys(("FuseSuccessiveClipRelu", "FuseSuccessiveReluClip"), 11),
@@ -74,11 +74,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Call a function of a serialized model, and check the result with the output types that the model had before.
-
-    Args:
-        function: The function.
-        model: The model.
+    """Optimize a serialized model by a function, and check the optimized model, which is returned.
 
     Raises:
         ValueError: The function makes an invalid model of a valid one. Errors of the function itself pass through.
@@ -86,25 +82,22 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     before = onnx.ModelProto.FromString(model)
     was_valid = _find_error(before) is None
     optimized = function(model)
-    error = _find_error(_with_types_of(before, onnx.ModelProto.FromString(optimized))) if was_valid else None
-    if error is not None:
-        raise ValueError(f"it makes an invalid model: {error}")
-    return optimized
-
-
-def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.ModelProto:
-    """Give outputs the types that they had before, and remove inferred types, as `optimize` does. Return the model."""
+    # `optimize` restores the types of outputs and removes all inferred types, so mistakes in them do not matter.
+    after = onnx.ModelProto.FromString(optimized)
     types = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
         if value.name in types:
             value.CopyFrom(types[value.name])
     del after.graph.value_info[:]
-    return after
+    error = _find_error(after) if was_valid else None
+    if error is not None:
+        raise ValueError(f"it makes an invalid model: {error}")
+    return optimized
 
 
 def _find_error(proto: onnx.ModelProto) -> str | None:
     """Return the error that onnx's checker raises, or None if the model is valid."""
-    # The checker requires each initializer of an older version to be an input.
+    # For older IR versions, the checker requires each initializer to be an input.
     proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)
     try:
         onnx.checker.check_model(proto)
@@ -116,32 +109,32 @@ def _find_error(proto: onnx.ModelProto) -> str | None:
 def by_onnxscript(model: bytes) -> bytes:
     """Optimize a serialized model by onnxscript's optimizer.
 
-    The rule `SlicesSplit` is left out: it replaces Slices into x[..., : n // 2] and x[..., n // 2 :] by a Split into
-    equal parts, whose first part is the larger one if n is odd. Other rules are left out below the operator set whose
-    operators they write.
+    The rule `SlicesSplit` is left out. It replaces Slices into x[..., : n // 2] and x[..., n // 2 :] by a Split into
+    equal parts, which is wrong for an odd n, because the first part of the Split is the larger one. Other rules are not
+    applied to models whose operator set lacks the operators that the rules write.
     """
     from onnxscript import optimizer, rewriter
 
     logging.disable(logging.WARNING)
-    graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
-    opset = standard_opset(graph.opset_imports)
+    ir_model = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
+    opset = standard_opset(ir_model.opset_imports)
     all_rules = rewriter._DEFAULT_REWRITE_RULES
-    # The optimizer has no option for its rules. The process may serve models of other operator sets later.
+    # The optimizer has no option for its rules. They are restored, because the process may serve other models later.
     rewriter._DEFAULT_REWRITE_RULES = tuple(
         [rule for rule in all_rules if _RULE_OPSETS.get(rule.name or "", 0) <= opset]
     )
     try:
-        optimizer.optimize_ir(graph)
+        optimizer.optimize_ir(ir_model)
     finally:
         rewriter._DEFAULT_REWRITE_RULES = all_rules
     if opset < _INTEGERS_OPSET:
-        _write_integers_as_tensors(graph)
-    serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()
+        _write_integers_as_tensors(ir_model)
+    serialized: bytes = ir.serde.serialize_model(ir_model).SerializeToString()
     return serialized
 
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
-    """Write the value_int and value_ints of Constant nodes as tensors, the one form that old operator sets have."""
+    """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])

@@ -8,7 +8,7 @@ from sliceport.errors import DynamicSlice, InvalidSlice
 
 
 class Skip(Exception):
-    """Raised for a node that nearly matches a rule; its text is the reason, without a full stop."""
+    """Error for a node that nearly matches a rule. Its text is the reason, without a full stop."""
 
 
 SKIPS = (Skip, InvalidSlice, DynamicSlice)

@@ -8,21 +8,13 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.contested import CONTESTED_ENDS, find_disagreement
-from onnx_ops.model.nodes import (
-    SLICE_INPUTS_OPSET,
-    SLICING,
-    SPLIT_INPUT_OPSET,
-    constant,
-    has_valid_arity,
-    read_int,
-)
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, SLICING, SPLIT_INPUT_OPSET, constant, has_valid_arity, read_int
 from onnx_ops.model.specs import has_sizes_input, slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Sizes
-from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_gather, build_reshape, build_slice, build_split
 from onnx_ops.passes.edits import is_used
-from onnx_ops.passes.fold_slices import FoldSlicesPass, select_folded
+from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
@@ -45,9 +37,8 @@ class ConstantBoundsPass(FoldSlicesPass):
     Skipped: bounds that depend on the inputs of the model.
     """
 
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
-        folded = select_folded(model_nodes(model), self.value_info.constants)
+    def _apply(self) -> None:
+        folded = self.select_folded()
         for node, _ in self.analysis.nodes_of(*SLICING):
             if node.graph is not None and has_valid_arity(node):
                 self.fold_parameters(node, folded)
@@ -57,8 +48,8 @@ class PortablePass(NodePass):
     """A pass that writes nodes in the portable form.
 
     Attributes:
-        without: Names in `FORMS` of what the target does not accept either.
-        read_as: Whose reading of a contested node is kept: `standard`, `onnxruntime`, or None to leave such a node.
+        without: Names in `FORMS` of the forms that the target lacks.
+        read_as: The reading of a contested node that is kept: `standard` or `onnxruntime`; None to leave such a node.
     """
 
     reveals_shapes = True
@@ -69,7 +60,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return entries without a gap between their axes if `without` excludes gaps. They are sorted by axis."""
+        """Return the entries, with whole axes in the gaps between their axes if the target accepts no gaps."""
         if "axis-gaps" not in self.without:
             return entries
         axes = range(min(entries), max(entries) + 1)
@@ -81,25 +72,24 @@ class PortableSlicePass(PortablePass):
     """Write a Slice so that an engine has nothing left to infer, to sort or to clamp.
 
     1. Axes and steps are listed as int64, the axes in order and counted from the front.
-    2. On an axis of known size the start is the first index, and the end is next to the last one: a backward end before
-       index 0 is `-size - 1`. A single index has step 1.
+    2. On an axis of known size, the start is the first selected index, and the end is next to the last selected index.
+       A backward slice that selects index 0 has the end `-size - 1`. A single index has step 1.
     3. A whole axis is not listed; if no axis is left, the Slice is removed.
-    4. Nothing is selected: an empty axis has bounds `0:0`, and every other one `0:n`.
-    5. `without` has `steps` or `negative-steps`: a Reshape divides the axis into rows of as many elements as a step
-       has, and a Slice takes one column; a backward Slice, or one whose last row is too short, becomes a Gather.
-    6. `without` has `axis-gaps`: whole axes are listed between the axes that are cut.
+    4. Nothing is selected: an axis has the bounds `0:n` if n of its indices are selected, even if n is 0.
+    5. `without` contains `steps` or `negative-steps`: a Reshape divides the axis into rows of `step` elements, and a
+       Slice takes one column. A backward Slice, or one whose last row would be too short, becomes a Gather.
+    6. `without` contains `axis-gaps`: whole axes are listed between the axes that are cut.
 
     Given: y = Slice(x[4, 6], [-1, 1], [-9, 100], [1, 0], [-2, 1])
     Result: y = Slice(x, [1, 5], [4, 0], [0, 1], [1, -2])
 
-    Reported and not fixed: a backward Slice to the greatest integer, unless `read_as` says whose reading counts; a step
-    that `without` excludes on an axis of unknown size. Skipped: bounds at run time.
+    Reported and not fixed: a backward Slice to the greatest integer, unless `read_as` chooses a reading; a step that
+    `without` excludes on an axis of unknown size. Skipped: bounds that are not constant.
     """
 
     op_types = ("Slice",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
         entries = read_slice_by_spec(node, opset, sizes)
@@ -111,7 +101,7 @@ class PortableSlicePass(PortablePass):
             entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
         entries = normalize(entries, sizes)
         if not entries:
-            self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
+            self.replace_outputs(node, {node.outputs[0]: data})
             return
         excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
         entries = self.fill_gaps(entries, sizes)
@@ -121,23 +111,29 @@ class PortableSlicePass(PortablePass):
             new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
             new_nodes = build_slice(data, entries, opset, lists_steps=True)
-        if not new_nodes:  # the steps are excluded and the size is open
+        if not new_nodes:
             self.report_change(node, None)
             return
         self.replace_node(node, new_nodes)
-        self.report_change(node, ", ".join(new.op_type for new in new_nodes if new.op_type != "Constant"))
 
     def _build_without(
         self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
     ) -> list[ir.Node]:
-        """Return nodes that select the normalized `entries` without the steps of `excluded`.
+        """Return nodes that select the normalized `entries` of `data`, without the steps of those in `excluded`.
 
-        The list is empty if a size is not known, or the nodes would have a Gather that `without` excludes, too.
+        The list is empty if the size of an excluded axis is not known, or a Gather is needed but excluded. `output` is
+        the output of the Slice.
         """
         sizes = self.sizes(data)
-        if sizes is None or any(sizes[axis] is None for axis in excluded):
+        known_sizes = {} if sizes is None else {axis: size for axis in excluded if (size := sizes[axis]) is not None}
+        if sizes is None or len(known_sizes) < len(excluded):
             return []
-        spans = {axis: self._find_span(entry, axis, sizes) for axis, entry in excluded.items()}
+        # The part of each axis to divide into rows of `step` elements. None if a Gather has to select the elements: the
+        # slice walks backwards, the axis is too short for whole rows, or a Reshape would have to infer several sizes.
+        spans = {
+            axis: entry.rows(known_sizes[axis]) if entry.step > 0 and sizes.count(None) <= 1 else None
+            for axis, entry in excluded.items()
+        }
         if "gather" in self.without and None in spans.values():
             return []
         chain = _Chain(self, data, sizes, output)
@@ -148,9 +144,7 @@ class PortableSlicePass(PortablePass):
         for axis, entry in excluded.items():
             span = spans[axis]
             if span is None:
-                size = sizes[axis]
-                assert size is not None
-                chain.gather(axis, resolve_axis(*entry, size))
+                chain.gather(axis, resolve_axis(*entry, known_sizes[axis]))
             else:
                 chain.take_column(axis, entry.step, entry.start - span.start, opset)
         return chain.nodes
@@ -158,25 +152,13 @@ class PortableSlicePass(PortablePass):
     def _is_excluded(self, entry: AxisSlice) -> bool:
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
-    def _find_span(self, entry: AxisSlice, axis: int, sizes: Sizes) -> AxisSlice | None:
-        """Return the span of an axis to divide into rows, one for each element of a forward slice.
-
-        The result is None if a Gather has to select the elements: the slice walks backwards, the axis is too short for
-        whole rows, or more than one size is open, which a Reshape cannot infer.
-        """
-        size = sizes[axis]
-        assert size is not None
-        is_reshapable = sizes.count(None) <= 1  # a Reshape infers one size
-        return entry.rows(size) if entry.step > 0 and is_reshapable else None
-
 
 class ContestedSlicePass(PortableSlicePass):
-    """Write a backward Slice to the greatest integer as `read_as` reads it; see `PortableSlicePass`."""
+    """Rewrite only backward Slices to the greatest integer; see `PortableSlicePass`."""
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
-            super().rewrite(node, opset)
+            super()._rewrite(node, opset)
 
 
 class _Chain:
@@ -184,19 +166,19 @@ class _Chain:
 
     Attributes:
         nodes: The nodes.
-        value: The result so far.
-        sizes: The sizes of the result so far.
+        value: The output of the last node; `data` before there is any.
+        sizes: The sizes of `value`, None for each open one.
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data`. The pass `owner` names new values after `output`, and fills gaps between axes."""
+        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and fills gaps of axes."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data
         self.sizes = sizes
 
     def slice(self, entries: Entries, opset: int) -> None:
-        """Add a Slice, unless it keeps everything."""
+        """Add a Slice if any axis is to be cut."""
         if entries:
             counts = {
                 axis: None if (size := self.sizes[axis]) is None else len(resolve_axis(*entry, size))
@@ -207,16 +189,16 @@ class _Chain:
             self._add(build_slice(self.value, entries, opset, lists_steps=True), sizes)
 
     def gather(self, axis: int, indices: range) -> None:
-        """Add a Gather of an axis."""
+        """Add a Gather of `indices` along an axis."""
         self._add(build_gather(self.value, axis, indices), self._with_size(axis, len(indices)))
 
     def take_column(self, axis: int, step: int, column: int, opset: int) -> None:
-        """Add a Reshape of an axis into rows of `step` elements, and a Slice and a Reshape that keep one column."""
+        """Add a Reshape of an axis to rows of `step` elements, a Slice of one column, and a Reshape to one axis."""
         size = self.sizes[axis]
         assert size is not None
         row_count = size // step
         final_sizes = self._with_size(axis, row_count)
-        # Three axes: the rows with all axes before them, the elements of a row, and all axes after them.
+        # Three axes: the rows joined with the axes before them, the elements of a row, and the axes after them.
         self._reshape((_product((*self.sizes[:axis], row_count)), step, _product(self.sizes[axis + 1 :])))
         self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
         self._reshape(final_sizes)
@@ -239,11 +221,9 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return bounds about which engines agree for a backward slice to a contested end; any other slice as it is.
+    """Return bounds that all engines read alike for a backward slice to a contested end; any other slice as it is.
 
-    Args:
-        entry: The bounds of any axis.
-        is_reversal: Whether the slice continues to index 0, as onnxruntime reads it, or selects nothing.
+    As a reversal, the slice continues to index 0, as onnxruntime reads it. Otherwise it selects nothing.
     """
     if entry.step > 0 or entry.end not in CONTESTED_ENDS:
         return entry
@@ -251,7 +231,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return the bounds of the axes that are cut, sorted by axis, and narrowed as far as sizes are known.
+    """Return the bounds of the axes that are cut, sorted by axis. Bounds on axes of known size lie on the axis.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -262,7 +242,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
     normal = {axis: entries[axis].within(known_sizes.get(axis)) for axis in sorted(entries)}
     counts = {axis: len(resolve_axis(*normal[axis], size)) for axis, size in known_sizes.items()}
     if NOTHING_OF_AN_AXIS in normal.values() or 0 in (sizes or ()):
-        # Nothing is selected, so that only the counts matter.
+        # Nothing is selected, so that only the number of indices matters on each axis.
         normal |= {axis: AxisSlice(0, count, 1) for axis, count in counts.items()}
     return {axis: entry for axis, entry in normal.items() if not entry.is_whole(known_sizes.get(axis))}
 
@@ -289,13 +269,12 @@ class PortableSplitPass(PortablePass):
     Given: a, b, c = Split(x[6], axis=-1); y = Add(a, Add(b, c))
     Result: a, b, c = Split(x, [2, 2, 2], axis=0); y = Add(a, Add(b, c))
 
-    Skipped: sizes at run time; equal parts of an axis of unknown size.
+    Skipped: part sizes that are not constant; equal parts of an axis of unknown size.
     """
 
     op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
         # Contested Splits are read by the standard, too, because onnxruntime fails on them.
@@ -313,7 +292,7 @@ class PortableSplitPass(PortablePass):
             self._replace_by_slices(node, opset, spec)
 
     def _replace_by_slices(self, node: ir.Node, opset: int, spec: SplitSpec) -> None:
-        """Replace a Split by a Slice for each part that is read, or an Identity if the part is all of the data."""
+        """Replace a Split by a Slice for each part that is read, or by an Identity if a part is all of the data."""
         data, parts = data_of(node), {}
         for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):
@@ -327,7 +306,7 @@ class PortableSplitPass(PortablePass):
 class PortableConcatPass(PortablePass):
     """Remove the operands of a Concat that are known to be empty.
 
-    1. The operand has no elements along the axis, and is not the only one.
+    1. The size of the operand on the axis of the Concat is 0, and the Concat has other operands.
 
     Given: y = Concat(x[4], x[4], Slice(x, [2], [2], [0], [1]), axis=0)
     Result: y = Concat(x, x, axis=0)
@@ -337,19 +316,18 @@ class PortableConcatPass(PortablePass):
 
     op_types = ("Concat",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
+        present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.
-        operands = [value for value in node.inputs if not self._is_empty(value, axis)] or [data_of(node)]
-        if len(operands) == len(node.inputs):
+        operands = [value for value in present if not self._is_empty(value, axis)] or [data_of(node)]
+        if len(operands) == len(present) or len(present) < len(node.inputs):  # the latter breaks the specification
             return
         if len(operands) == 1:
-            self.report_change(node, self.replace_outputs(node, {node.outputs[0]: operands[0]}))
+            self.replace_outputs(node, {node.outputs[0]: operands[0]})
             return
         self.replace_node(node, [ir.node("Concat", operands, node.attributes)])
-        self.report_change(node, "Concat")
 
-    def _is_empty(self, value: ir.Value | None, axis: int) -> bool:
+    def _is_empty(self, value: ir.Value, axis: int) -> bool:
         sizes = self.sizes(value)
         return bool(sizes and sizes[axis % len(sizes)] == 0)

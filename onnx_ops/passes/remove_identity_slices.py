@@ -29,28 +29,24 @@ class RemoveIdentitySlicesPass(NodePass):
 
     op_types = ("Slice", "Split", "Gather")
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
             self.report_change(node, NOTHING)
             return
-        if node.op_type == "Gather":
+        if node.op_type == "Gather" or len(node.outputs) != 1:
             return
         if node.op_type == "Split":
-            if len(node.outputs) != 1:
-                return
-            read_exact_split(node, opset, self.sizes(data))  # raises if its one part may differ from the whole
+            read_exact_split(node, opset, self.sizes(data))  # raises an error if the part may differ from the data
         else:
             try:
                 entries = read_slice(node, opset, self.sizes(data))
-            except SKIPS:
+            except SKIPS:  # no sign that the Slice keeps all elements, so there is nothing to report
                 return
             cut = drop_whole_axes(entries, self.sizes(data))
             if cut:
                 if len(cut) < len(entries):
                     self.replace_node(node, build_slice(data, cut, opset))
-                    self.report_change(node, "Slice")
                 return
-        self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))
+        self.replace_outputs(node, {node.outputs[0]: data})

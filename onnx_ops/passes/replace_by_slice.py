@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_slice, build_squeeze
+from onnx_ops.passes.builders import build_slice, build_with_axes
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from sliceport.slicing import AxisSlice
@@ -29,15 +29,13 @@ class GatherToSlicePass(NodePass):
 
     op_types = ("Gather",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 1:
             return
         axis, selected, _ = read_gather(node, opset, self.sizes(data))
         self.replace_node(node, build_slice(data, {axis: AxisSlice.of(selected)}, opset))
-        self.report_change(node, "Slice")
 
 
 class ScalarGatherToSlicePass(NodePass):
@@ -57,8 +55,7 @@ class ScalarGatherToSlicePass(NodePass):
     op_types = ("Gather",)
     is_default = False
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 0:
@@ -72,7 +69,7 @@ class ScalarGatherToSlicePass(NodePass):
         slice_nodes[-1].name = node.name
         sliced = slice_nodes[-1].outputs[0]
         self.set_value_info(sliced, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
-        new_nodes = [*slice_nodes, *build_squeeze(sliced, [axis], opset)]
+        new_nodes = [*slice_nodes, *build_with_axes("Squeeze", sliced, [axis], opset)]
         self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slice_nodes[-1:])
         self.report_change(node, "Slice and Squeeze")
 
@@ -88,8 +85,7 @@ class SplitToSlicePass(NodePass):
 
     op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         if sum(map(is_used, node.outputs)) != 1:
             return
         data = data_of(node)

@@ -1,4 +1,4 @@
-"""A Reshape that onnxruntime's DirectML provider refuses because of its allowzero gets a form that it accepts."""
+"""Replacement of a Reshape that onnxruntime's DirectML provider refuses because of its allowzero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_ops.passes.matchers import data_of
 _SHAPE_RANGE_OPSET = 15
 """The first operator set whose Shape has a start and an end. Reshape has allowzero from 14 on."""
 Entry = ir.Value | int
-"""One entry of a shape that is written out, or a value that holds entries."""
+"""A known entry of a shape, or a value that contains one or more entries."""
 
 
 class ReshapeForDirectMLPass(NodePass):
@@ -25,11 +25,11 @@ class ReshapeForDirectMLPass(NodePass):
     the -1 from the sizes that are not 0. Models with an open batch rely on that when the batch is empty.
 
     1. No entry can be 0: allowzero has no effect and is removed.
-    2. The shape is a Concat with an operand that may hold a 0, and the size that the -1 stands for is known: the size
-       is written in its place.
-    3. As 2, and that size has the name of an axis of the data: the size of that axis is written in its place.
-    4. As 2, and neither is known: standard operators compute the size as the CPU provider does. The provider runs them
-       only on adapters that compute with int64.
+    2. The shape is a Concat with an operand that may contain a 0, and the size for which the -1 stands is known: this
+       size replaces the -1.
+    3. As 2, but the size is not known and has the name of an axis of the data: the size of that axis replaces the -1.
+    4. As 2, but neither is the case: standard operators compute the size as the CPU provider does. The DirectML
+       provider runs them only on adapters that compute with int64.
 
     Given: y = Reshape(x[8], [-1, 4], allowzero=1)
     Result: y = Reshape(x, [-1, 4])
@@ -38,8 +38,7 @@ class ReshapeForDirectMLPass(NodePass):
     op_types = ("Reshape",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
             return
@@ -51,11 +50,7 @@ class ReshapeForDirectMLPass(NodePass):
             node.attributes.pop("allowzero")
             self.report_change(node, "Reshape without allowzero", defects)
             return
-        self._replace_minus_one(node, data, entries, opset)
-        self.report_change(node, "Reshape without -1", defects)
-
-    def _replace_minus_one(self, node: ir.Node, data: ir.Value, entries: Sequence[Entry], opset: int) -> None:
-        """Replace a Reshape by one whose shape is a Concat of the entries, with the size itself in place of the -1."""
+        # The new shape is a Concat of the entries, with a computed size instead of the -1.
         index = entries.index(-1)
         nodes: list[ir.Node] = []
         operands: list[ir.Value] = []
@@ -68,14 +63,14 @@ class ReshapeForDirectMLPass(NodePass):
         operands[index] = size_nodes[-1].outputs[0]
         nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
         nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
-        self.replace_node(node, nodes)
+        self.replace_node(node, nodes, defects, "Reshape without -1")
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size of the output axis that follows the entries `before`.
+        """Return nodes that compute the size of the output axis after the entries `before`; the last one writes it.
 
-        The list is empty if the axis is unknown, or its size is unknown and no axis of the data has its symbolic size.
+        The list is empty if the axis is unknown, or its size is unknown and no axis of the data has the same name.
         """
-        # A value may hold several entries.
+        # A value may contain several entries.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]
         if None in counts:
             return []
@@ -85,7 +80,7 @@ class ReshapeForDirectMLPass(NodePass):
             return [build_constant([size])]
         declared = node.outputs[0].shape
         name = declared[axis] if declared is not None and axis < len(declared) else None
-        # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
+        # The name comes from the file. If it is wrong, the number of elements changes, so that the Reshape fails.
         for data_axis, dim in enumerate(data.shape or ()):
             if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
                 if opset >= _SHAPE_RANGE_OPSET:
@@ -96,10 +91,10 @@ class ReshapeForDirectMLPass(NodePass):
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
-    """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node returns the size.
+    """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node writes the size.
 
-    The size is the number of elements divided by the product of the other sizes. If one of them is 0, sizes of 0 are
-    left out on both sides.
+    The size is the number of elements of the data, divided by the product of the `others`. If one of the others is 0,
+    all sizes of 0 are left out of both numbers.
     """
     nodes = [build_constant([1])]
     one = nodes[0].outputs[0]
@@ -109,7 +104,7 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
-    # If a size is 0, this is 1, and Max replaces each size of 0 by 1. Otherwise it is 0, and Max keeps all sizes.
+    # 1 if a size is 0, so that Max replaces each size of 0 by 1. Otherwise 0, so that Max keeps all sizes.
     is_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), is_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import CONTESTED, SLICING, constant, is_standard, node_name
 from onnx_ops.model.walk import every_node, graphs_in, model_nodes
-from onnx_ops.passes.analysis import STARTS, Analysis, may_need_rewriting
+from onnx_ops.passes.analysis import REWRITTEN, Analysis, may_need_rewriting
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.contested_nodes import unmark
@@ -62,8 +62,8 @@ class Rewriting:
         after: The number of slicing nodes after.
         changes: The changes that each pass made.
         skipped: The nodes that each pass skipped in the last round, and why.
-        contested: The nodes that no pass touches because engines disagree about them, each with the reason; and each
-            If whose branches keep all nodes from being rewritten.
+        contested: The slicing nodes that no pass touches, because engines disagree about them. Also each If whose
+            branches have outputs of different sizes: if there is one, nothing in the model is rewritten.
         invalid: The nodes that break their specification. No pass touches them either.
     """
 
@@ -96,7 +96,7 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the report for people; `verbose` adds the names of nodes, and the nodes that passes skipped."""
+        """Format the report for people; `verbose` adds the names of all nodes, and the nodes that passes skipped."""
         by_pass = [(name, change) for name, changes in self.changes.items() for change in changes]
         findings = [(change.op, change.node, f"{change.outcome} ({name})") for name, change in by_pass]
         findings += [(skipped.op, skipped.node, f"{skipped.reason}: left as it is") for skipped in self.contested]
@@ -116,7 +116,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
         passes: Names of `PASSES`. Their order does not matter.
 
     Raises:
-        UsageError: A pass is not known.
+        UsageError: A name is not the name of a pass.
         ModelError: The model is not well-formed.
     """
     check_passes(passes)
@@ -138,14 +138,17 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model inside `defaults_aside`. Contested nodes stay marked."""
+    """Run passes over a model until none of them finds anything more. Call this function inside `defaults_aside`.
+
+    The marks of contested nodes stay.
+    """
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
     analysis = Analysis(model, folding=True)
     before = _count_slicing_nodes(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
     unequal_ifs = tuple(_find_unequal_branches(model, analysis.value_info))
-    if unequal_ifs:  # a change anywhere may let onnx infer both branches, and refuse the model
+    if unequal_ifs:
         contested = (*_list_contested(analysis), *unequal_ifs)
         return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
     passes = {name: pass_class() for name, pass_class in PASSES.items() if name in names}
@@ -157,7 +160,11 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """Return the report of passes, given by their names in `PASSES`, over a model in which they find nothing."""
+    """Return the report of passes, by their names in `PASSES`, over a model in which they find nothing.
+
+    Raises:
+        UsageError: A name is not the name of a pass.
+    """
     check_passes(names)
     changes: dict[str, tuple[Change, ...]] = {name: () for name in PASSES if name in names}
     return Rewriting(0, 0, changes, dict.fromkeys(changes, ()))
@@ -166,17 +173,16 @@ def report_nothing(names: Sequence[str]) -> Rewriting:
 def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:
     """Yield each If of an old operator set whose branches have outputs of different sizes.
 
-    onnx merges the shapes that it infers for both branches, and refuses the model if they differ. A pass anywhere in
-    the model may make onnx infer more.
+    onnx merges the shapes that it infers for both branches, and refuses the model if they differ. Any change of the
+    model may make onnx infer them.
     """
     for node, opset in every_node(model):
         if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
             continue
         for outputs in zip(*[graph.outputs for graph in graphs_in(node)], strict=False):
             shapes = [sizes for output in outputs if (sizes := value_info.sizes.get(output)) is not None]
-            axes = zip(*shapes, strict=False)
-            is_equal = all(len({size for size in axis if size is not None}) <= 1 for axis in axes)
-            if len({len(sizes) for sizes in shapes}) > 1 or not is_equal:
+            sizes_by_axis = [{size for size in axis if size is not None} for axis in zip(*shapes, strict=False)]
+            if len(set(map(len, shapes))) > 1 or any(len(sizes) > 1 for sizes in sizes_by_axis):
                 reason = (
                     "its branches have outputs of different sizes, which onnx accepts only if it does not infer them"
                 )
@@ -185,7 +191,7 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 
 
 def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
-    """Return the slicing nodes that engines read differently, which inference has marked."""
+    """Return the slicing nodes that inference has marked as contested, each with the reason."""
     return tuple(
         Skipped(node_name(node), node.op_type, node.meta[CONTESTED].reason)
         for node, _ in analysis.nodes_of(*SLICING)
@@ -197,15 +203,15 @@ def _count_slicing_nodes(analysis: Analysis) -> int:
     """Return the number of slicing nodes, see `Rewriting.before`."""
     return sum(
         node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])
-        for node, _ in analysis.nodes_of(*STARTS)
+        for node, _ in analysis.nodes_of(*REWRITTEN)
     )
 
 
 class RewriteSlicingPass(ir.passes.InPlacePass):
-    """`rewrite` as one pass: runs the passes in their order, again and again until none of them finds anything more.
+    """`rewrite` as one pass of onnx-ir.
 
     Attributes:
-        names: The names of the passes.
+        names: The names of the passes that it runs, in `PASSES`.
         report: The report of the last run; None before the first one.
     """
 
@@ -215,7 +221,7 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
         self.report: Rewriting | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the passes; `modified` is true exactly when something changed."""
+        """Run the passes; `modified` is true exactly when the model was changed. See `rewrite` for the errors."""
         self.report = rewrite(model, self.names)
         return ir.passes.PassResult(model, modified=any(self.report.changes.values()))
 

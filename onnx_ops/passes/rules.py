@@ -64,7 +64,7 @@ def rules() -> Any:
 
 
 def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries of the Slice that computes `output` from data of `shape`."""
+    """Return the entries of the Slice that writes `output`, with data of `shape`, or raise one of `SKIPS`."""
     node = output.producer()
     assert node is not None
     if len(node.inputs) == 1:
@@ -75,6 +75,7 @@ def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]
 
 
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
+    """Return the output of a Slice of `x` that the builder `op` of onnxscript adds."""
     starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
     lists = [
         op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)

@@ -12,7 +12,7 @@ from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import NodePass, SlicingPass
-from onnx_ops.passes.builders import build_gather, build_slice, build_squeeze, build_unsqueeze
+from onnx_ops.passes.builders import build_gather, build_slice, build_with_axes
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
@@ -26,20 +26,17 @@ NEW = -1
 
 @dataclass
 class SliceChain:
-    """A chain of nodes, described as one Slice, the axes that are dropped after it, and the axes that are added.
+    """A chain of nodes, described as one Slice, a Squeeze after it, and an Unsqueeze after that.
 
     Attributes:
         sizes: The sizes of the chain's input, None for each unknown one.
-        entries: The start, end and step of each axis that is cut.
-        axes: For each axis of the output, the input axis that it is, or `NEW`.
+        axes: For each axis of the output, the input axis that it comes from, or `NEW`.
+        entries: The start, end and step of each input axis that is cut.
     """
 
     sizes: Sizes
-    entries: dict[int, AxisSlice] = field(default_factory=dict)
     axes: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.axes = list(range(len(self.sizes)))
+    entries: dict[int, AxisSlice] = field(default_factory=dict)
 
     def add(self, node: ir.Node, opset: int) -> None:
         """Add the next node, or raise one of `SKIPS` if it does not compose with the nodes before it."""
@@ -67,26 +64,28 @@ class SliceChain:
 
     @property
     def cut_entries(self) -> dict[int, AxisSlice]:
-        """The entries of the axes that are not kept whole."""
+        """The entries of the axes that are not certainly kept whole."""
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
-        """Return the axes that a Squeeze drops from the input, and the axes that an Unsqueeze then adds to the output.
+        """Return the input axes that a Squeeze must drop, and the output axes that an Unsqueeze must then add.
 
-        A dropped axis of exactly one element replaces a new axis at the same position: neither node needs to list it.
+        If an axis of exactly one element is dropped and a new axis is added at the same position, neither is listed,
+        because the two are the same.
         """
         axes = list(self.axes)
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
         for axis in list(dropped):
             position = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
             while position and axes[position - 1] == NEW:
-                position -= 1  # to the first of the new axes before the next axis that is kept
+                position -= 1  # ends at the first of the new axes that precede the next kept axis
             if self.kept_size(axis) == 1 and position < len(axes) and axes[position] == NEW:
                 axes[position] = axis
                 dropped.remove(axis)
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
     def _cut(self, axis: int, entry: AxisSlice) -> None:
+        """Cut an axis of the output so far, or raise Skip if no Slice of the input selects the same."""
         source = self.axes[axis]
         if source != NEW:
             before = {source: self.entries[source]} if source in self.entries else {}
@@ -95,9 +94,9 @@ class SliceChain:
             raise Skip("it cuts a new axis")
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
-        """Return the index that one Gather would take in place of the chain's Slice and Squeeze of the `dropped` axes.
+        """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
 
-        The result is None if the chain does more, or the size of the axis is not known.
+        The result is None unless one axis alone is dropped and cut, it has a known size, and one element is kept.
         """
         if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
@@ -107,7 +106,7 @@ class SliceChain:
         return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
-        """Return the number of kept elements of an input axis; None if the size of the axis is not known."""
+        """Return how many elements of an input axis the Slice keeps; None if the size of the axis is not known."""
         size, entry = self.sizes[axis], self.entries.get(axis)
         if entry is None or size is None:
             return size
@@ -120,9 +119,9 @@ _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
 class ShortenChainsPass(NodePass):
     """Replace a chain of Slice, Gather, Squeeze, Unsqueeze and Identity by at most three of them.
 
-    1. The slices of a chain become one, across axes that are new or dropped between them.
-    2. An axis of one element that is dropped, and a new one in its place, become the axis as it was.
-    3. A single axis that is cut to one element and dropped becomes a Gather of that index, unless
+    1. The slices of a chain become one, even if axes are added or dropped between them.
+    2. A dropped axis of one element, and a new axis at its position, become the axis as it was.
+    3. If the chain cuts a single axis to one element and drops it, a Gather of that index replaces both steps, unless
        `SiblingsToSplitPass` replaces the slices by a Split, or `gathers` is False.
 
     A chain is replaced if fewer slicing nodes remain, or equally many slicing nodes and fewer nodes in total. Each
@@ -141,8 +140,7 @@ class ShortenChainsPass(NodePass):
         super().__init__()
         self._gathers = gathers
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         if _find_next(node) is not None:
             return
         links = [node]
@@ -153,22 +151,24 @@ class ShortenChainsPass(NodePass):
         reasons: list[str] = []
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)
-            if chain is not None and (operators := self._shorten(chain, links[:length], opset)) is not None:
-                self.report_change(node, operators)
+            if chain is not None and self._shorten(chain, links[:length], opset):
                 return
-            # The link after the first `length` did not compose with them: the search goes on from that link. If the
-            # first link alone does not compose, it is left out.
+            # The first `length` links are done with. The search goes on from the link that did not compose with them;
+            # if that is the first link, the search goes on after it.
             links = links[max(length, 1) :]
         if reasons:
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return the first links that compose as a chain, and their number. If it ends early, add why to `reasons`."""
+        """Return a chain of the first links, as many as compose, and their number. If links remain, add the reason.
+
+        The chain is None if the rank of its input is not known.
+        """
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
             reasons.append("the rank of the chain's input is not known")
             return None, 0
-        chain = SliceChain(sizes)
+        chain = SliceChain(sizes, list(range(len(sizes))))
         for length, link in enumerate(links):
             try:
                 chain.add(link, opset)
@@ -177,40 +177,31 @@ class ShortenChainsPass(NodePass):
                 return chain, length
         return chain, len(links)
 
-    def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> str | None:
-        """Replace links by the fewest nodes that do the same.
-
-        Returns:
-            The operators of the new nodes; None if nothing was replaced, because they would not be fewer.
-        """
+    def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
+        """Replace links by the fewest nodes that do the same if that saves nodes. Return whether it does."""
         old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_cuts:
-            return None
+            return False
         last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         cuts = sum(operator in ("Slice", "Gather") for operator in operators)
         if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
-            for new_node in new_nodes:  # not inserted, but would count as readers of their inputs
+            for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
-            return None
+            return False
         self.replace_node(last, new_nodes)
-        return ", ".join(operators)
+        return True
 
 
 def build_chain(
     owner: SlicingPass, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool = False
 ) -> list[ir.Node]:
-    """Build the fewest nodes that do what a chain does; an Identity if it does nothing.
+    """Return the fewest new nodes that do what a chain does with `data`; an Identity if the chain does nothing.
 
-    Args:
-        owner: The pass, which records the shapes of new values.
-        chain: The chain.
-        data: Its input.
-        last: The node whose output the last of the new nodes will write.
-        opset: Version of its operator set.
-        gathers: Whether a Gather may cut and drop an axis.
+    The nodes are to replace `last`. The pass `owner` records the shapes of the values between them. If `gathers` is
+    true, one Gather may cut and drop an axis.
     """
     dropped, added = chain.squeezed_and_new_axes()
     index = chain.single_index(dropped) if gathers else None
@@ -224,24 +215,24 @@ def build_chain(
     elif chain.cut_entries:
         nodes += build_slice(data, chain.cut_entries, opset)
         shape = [chain.kept_size(axis) for axis in range(len(shape))]
-    for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
+    for op_type, axes in (("Squeeze", dropped), ("Unsqueeze", added)):
         if not axes:
             continue
         if nodes:
             owner.set_value_info(nodes[-1].outputs[0], data, tuple(shape), last.outputs[0])
-        nodes += build(nodes[-1].outputs[0] if nodes else data, axes, opset)
+        nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
         shape = [size for axis, size in enumerate(shape) if axis not in dropped]
     return nodes or [ir.node("Identity", [data])]
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
-    """Return the link before a link, if this link alone reads its output."""
+    """Return the link that writes a link's data, if no other node reads them."""
     producer = data_of(node).producer()
     return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the link after a link, if it reads the output as its data and nothing else reads it."""
+    """Return the link that reads a link's output as its data, if nothing else reads the output."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

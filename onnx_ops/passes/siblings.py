@@ -23,7 +23,8 @@ from sliceport.slicing.tiling import find_tilings, select_disjoint
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
-"""The fewest Gathers of one index alone that are worth a Split: each leaves a Squeeze, which takes as long."""
+"""The fewest Gathers of a scalar index that are worth a Split of their own. The Squeeze that each leaves takes as long
+as a Gather."""
 IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
 """The first operator set in which Splits are written, because onnxruntime does not implement Split-1."""
@@ -37,7 +38,7 @@ class Part:
         node: The node.
         output: Its output.
         run: The indices of the elements.
-        is_dropped: Whether the axis is dropped, by a Gather of a scalar index.
+        is_dropped: Whether the node is a Gather of a scalar index, which drops the axis.
     """
 
     node: ir.Node
@@ -47,7 +48,7 @@ class Part:
 
 
 Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
-"""For each graph, value and axis: the parts of nodes that cut this axis of the value, and no other axis."""
+"""For the `id` of each graph, each value and axis: the parts of nodes that cut only this axis of this value."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Siblings:
     """The siblings in a model.
 
     Attributes:
-        nodes: Slices, Splits and Gathers, in their order, with the version of their operator set.
-        groups: The parts that they cut.
+        nodes: All Slices, Splits and Gathers in the order of the model, with the versions of their operator sets.
+        groups: The parts of these nodes, except nodes that no Split can replace.
         value_info: Shapes and types.
     """
 
@@ -75,7 +76,7 @@ class Siblings:
         return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
-        """Return the parts of each Split: choose again among the remaining parts until no Split is worth it."""
+        """Return the parts of each Split. Choose among the remaining parts again until no Split is worth it."""
         choices: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
             splits = _choose_parts(parts, data, axis, self.value_info)
@@ -88,7 +89,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Find the nodes that cut the same values among slicing nodes, given with the versions of their operator sets."""
+    """Find the siblings among Slices, Splits and Gathers, each with the version of its operator set."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
@@ -113,27 +114,28 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     """
     size = value_info.sizes[data][axis]
     assert size is not None
-    # One search finds all Splits without gaps. A search for each would take quadratic time if many parts overlap.
+    # One search finds all Splits without gaps. One search for each Split would take quadratic time if many overlap.
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     whole = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
-    # `saved` counts the nodes that a Split without gaps saves, and `gap_saved` those that gaps save in addition.
-    saved, gap_saved = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
+    # The Split itself counts against the nodes that it replaces.
+    saved_without_gaps = max(_count_replaced(whole) - 1, 0)
+    saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
         return []
-    if gap_saved > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, gap_saved)):
+    if saved_by_gaps > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, saved_by_gaps)):
         return [gapped]
-    if saved <= 0:
+    if not saved_without_gaps:
         return []
-    further = [tiling for tiling in tilings[1:] if _count_saved(tiling) > 1]
+    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]
     return [whole, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving nodes is worth a copy of `gap` indices of an axis, whose elements nothing reads.
+    """Return whether saving nodes is worth copying the elements at `gap` indices of an axis, which nothing reads.
 
-    The result is False if the bytes of the elements are not known, and for strings.
+    The result is False if the number of bytes is not known, and for strings.
     """
     other_sizes = static_sizes(size for other, size in enumerate(value_info.sizes[data]) if other != axis)
     dtype = value_info.dtype(data)
@@ -143,7 +145,10 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_n
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts and its used parts; no parts if one is empty or not a run of neighbours."""
+    """Return the axis that a node cuts, and its used parts, or raise one of `SKIPS` if they are not known.
+
+    There are no parts if one is empty or not a run of neighbours, or if a Slice cuts no axis or several.
+    """
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
         pairs = zip(node.outputs, spec.bounds, strict=True)
@@ -157,13 +162,14 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
+    """Return the only axis that a Slice cuts, and the indices that it keeps, which follow each other.
+
+    The result is None if the Slice cuts no axis or several, has another step than 1, or selects nothing.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: See `read_slice`; or the size of the axis is not known.
     """
-    entries = read_slice(node, opset, shape)
-    cut = drop_whole_axes(entries, shape)
+    cut = drop_whole_axes(read_slice(node, opset, shape), shape)
     if len(cut) != 1:
         return None
     ((axis, entry),) = cut.items()
@@ -177,7 +183,10 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 def _choose_whole_nodes(
     parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
 ) -> list[list[Part]]:
-    """Choose sets of parts by `choose`, which maps indices to indices. Each set has all parts of a node or none."""
+    """Return sets of parts, each with all parts of a node or none.
+
+    `choose` returns sets of the keys of the runs that it is called with, the best set first.
+    """
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}
         chosen = [[parts[index] for index in indices] for indices in choose(runs)]
@@ -186,12 +195,12 @@ def _choose_whole_nodes(
         is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
         if not chosen or is_whole[0]:
             return [part_set for part_set, whole in zip(chosen, is_whole, strict=True) if whole]
-        # The first set has some, but not all parts of a node: choose again without such nodes.
+        # The first set contains some parts of a node, but not all: choose again without such nodes.
         parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
 
 
-def _count_saved(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split replaces; 0 for a few Gathers of one index alone, because each leaves a Squeeze."""
+def _count_replaced(parts: Sequence[Part]) -> int:
+    """Return how many nodes a Split replaces; 0 if all are Gathers of a scalar index and fewer than `_MIN_GATHERS`."""
     nodes = {part.node for part in parts}
     are_all_dropped = all(part.is_dropped for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.builders import build_split, build_squeeze
+from onnx_ops.passes.builders import build_split, build_with_axes
 from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED
 from onnx_ops.passes.matchers import data_of
@@ -20,44 +20,42 @@ from sliceport.slicing.tiling import fill_gaps
 class SiblingsToSplitPass(SlicingPass):
     """Replace Slices, Splits and Gathers that cut one value along one axis by one Split.
 
-    1. They tile the axis. A Slice has step 1 and cuts no other axis; of a Split, all parts that are read count; the
-       indices of a Gather are constant neighbours. A Gather of one index becomes a part with a Squeeze; at least three
-       such Gathers are needed if there is nothing else.
-    2. They leave gaps: parts that nothing reads fill these, if they are at most 4 KiB for each operator that is saved.
+    1. Their parts tile the axis. A Slice must have step 1 and cut no other axis. All parts of a Split that are read
+       count. The indices of a Gather must be constant neighbours. A Gather of a scalar index becomes a part and a
+       Squeeze; at least three such Gathers are needed if no other node takes part.
+    2. Their parts leave gaps: parts that nothing reads fill the gaps, which must be at most 4 KiB in total for each
+       operator that is saved.
 
-    The size of the axis is known, and fewer operators remain. Parts that overlap go to different Splits, or stay.
-    Nodes stay if one part is multiplied by the Sigmoid of another, because onnxruntime's DirectML provider computes
-    such a Split wrongly.
+    The size of the axis is known, and fewer operators remain. Nodes whose parts overlap go to different Splits, or stay
+    as they are. Nodes also stay if one part would be multiplied by the Sigmoid of another, because onnxruntime's
+    DirectML provider computes such a Split wrongly.
 
     Given: a = Slice(x[8], [0], [3], [0]); b = Slice(x, [3], [8], [0])
     Result: a, b = Split(x, [3, 5], axis=0)
     """
 
-    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the search is done already
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
         siblings = self.analysis.siblings
         order = {node: number for number, node in enumerate(siblings.nodes)}
         for key, group in siblings.groups.items():
-            _, _, axis = key
+            axis = key[2]
             for chosen in siblings.choices[key]:
-                # The Split of another group may have replaced the data.
+                # The Split of another group may have replaced the value that these nodes cut.
                 data = self.edits.identities.source_of(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
             remaining = [part for part in group if part.node.graph is not None]
-            if len({part.node for part in remaining}) > 1:
-                self._skip(remaining, axis)
-
-    def _skip(self, parts: Sequence[Part], axis: int) -> None:
-        """Report why no Split replaces these parts."""
-        reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
-        if is_gated([part.output for part in parts]):
-            reason = WOULD_BE_GATED
-        for node in dict.fromkeys(part.node for part in parts):
-            self.skip(node, reason)
+            nodes = dict.fromkeys(part.node for part in remaining)
+            if len(nodes) < 2:
+                continue
+            reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
+            if is_gated([part.output for part in remaining]):
+                reason = WOULD_BE_GATED
+            for node in nodes:
+                self.skip(node, reason)
 
     def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
-        """Replace the nodes of parts by one Split, at the position of the first node."""
+        """Replace the nodes of parts by one Split at the position of `first`; unread parts fill the gaps."""
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None
@@ -74,12 +72,12 @@ class SiblingsToSplitPass(SlicingPass):
                 continue
             self.set_value_info(output, data, (*shape[:axis], len(run), *shape[axis + 1 :]), parts[0].output)
             if part is not None:
-                new_nodes += build_squeeze(output, [axis], opset)
+                new_nodes += build_with_axes("Squeeze", output, [axis], opset)
                 new_nodes[-1].name = f"{node_name(part.node)}_squeeze"
                 annotate_nodes(new_nodes[-1:], [part.node])
                 successors[part.output] = new_nodes[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
-        # The annotations of the first node of the list win, and the Split has the name of `first`.
+        # The Split has the name of `first`. `first` leads the list, so that its annotations win.
         old = sorted(nodes, key=lambda node: node is not first)
         self.replace_nodes(old, new_nodes, successors, [split], first)
         for node in nodes:

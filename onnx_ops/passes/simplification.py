@@ -27,8 +27,8 @@ class Simplification(Rewriting):
 
     Attributes:
         all_before: The number of all nodes before, except Constants. Nodes of functions count once.
-        all_after: The number of all nodes after.
-        optimizers: The optimizers that took part.
+        all_after: The number of all nodes after, counted in the same way.
+        optimizers: The optimizers that took part, except those in `left_out`.
         left_out: The optimizers that failed on the model, each with the reason.
     """
 
@@ -55,21 +55,22 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    The result of an optimizer is kept if it and the passes after it leave fewer nodes, and no more slicing nodes, so
-    that an optimizer undoes nothing that the passes did. If the model has functions, slicing nodes are not compared,
-    because optimizers inline functions. onnxscript and OnnxSlim see no floats, so that values stay the same bit for
-    bit. Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU
-    provider if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
+    The result of an optimizer is kept if it and the passes after it leave fewer nodes, and do not leave more slicing
+    nodes, so that an optimizer undoes nothing that the passes did. If the model has functions, slicing nodes are not
+    compared, because optimizers inline functions. onnxscript and OnnxSlim see no floats, so that all values stay the
+    same bit for bit. Floats that follow from constants are computed if every engine computes them alike, or by
+    onnxruntime's CPU provider if `onnxruntime` takes part. Other mistakes of an optimizer are found only by verifying
+    the result (`verify_rewriting`).
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
     Args:
-        model: The model; it may be changed, and is not to be used any more.
+        model: The model. It may be changed, and must not be used afterwards.
         passes: Names of `PASSES`.
         optimizers: Names of `OPTIMIZERS`.
 
     Returns:
-        The simplified model, and what was done.
+        The simplified model, and the report.
 
     Raises:
         UsageError: A pass or an optimizer is not known.
@@ -81,13 +82,13 @@ def simplify(
     all_before = count_nodes(model)
     defaults = pop_defaults(model)
     report = run_passes(model, passes)
-    taking_part: tuple[str, ...] = ()
     left_out: dict[str, str] = {}
-    has_contested_branches = any(node.op == "If" for node in report.contested)
-    if not has_contested_branches:
+    if any(node.op == "If" for node in report.contested):
+        optimizers = ()
+    else:
         _fold(model)
         model, report, left_out = _optimize_in_turn(model, report, passes, optimizers)
-        taking_part = tuple([name for name in optimizers if name not in left_out])
+    taking_part = tuple([name for name in optimizers if name not in left_out])
     unmark(model)
     put_defaults(model, defaults)
     simplification = Simplification(
@@ -99,8 +100,12 @@ def simplify(
 def _optimize_in_turn(
     model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
 ) -> tuple[ir.Model, Rewriting, dict[str, str]]:
-    """Run optimizers and passes while the model gets smaller; return model, report, and the reason of each failure."""
-    # One pass for all turns, because its limits of bytes apply to all turns together.
+    """Run optimizers and passes in turn until no optimizer leaves fewer nodes.
+
+    Returns:
+        The model; the joined report; and the optimizers that failed, each with the reason.
+    """
+    # One pass object for all turns, because its limits of bytes apply to all turns together.
     tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in cycle(optimizers):
@@ -116,7 +121,7 @@ def _optimize_in_turn(
         else:
             try:
                 candidate, count_before = optimize(model, name)
-            except ModelError as error:  # the model is simplified without the optimizer
+            except ModelError as error:  # the model is simplified without this optimizer
                 left_out[name] = str(error).rstrip(".")
                 continue
             _fold(candidate)
@@ -124,18 +129,14 @@ def _optimize_in_turn(
         # An optimizer inlines functions, which may copy their slicing nodes.
         has_new_slices = not model.functions and candidate_report.after > report.after
         if count_nodes(candidate) < count_before and not has_new_slices:
-            model, report, tries_without_gain = candidate, _join(report, candidate_report), 0
+            changes = {name: changes + candidate_report.changes[name] for name, changes in report.changes.items()}
+            report = replace(candidate_report, before=report.before, changes=changes, invalid=report.invalid)
+            model, tries_without_gain = candidate, 0
     return model, report, left_out
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold the nodes for which every engine computes the same from constants, and remove neutral operands."""
+    """Fold the nodes whose values every engine computes alike from constants, and remove neutral operands."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)
-
-
-def _join(first: Rewriting, second: Rewriting) -> Rewriting:
-    """Join the reports of two runs."""
-    changes = {name: changes + second.changes[name] for name, changes in first.changes.items()}
-    return replace(second, before=first.before, changes=changes, invalid=first.invalid)

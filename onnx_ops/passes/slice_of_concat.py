@@ -30,24 +30,24 @@ class SliceOfConcatPass(NodePass):
     Given: y = Slice(Concat(a[3], b[5], axis=0), [4], [6], [0])
     Result: y = Slice(b, [1], [3], [0])
 
-    An output of the graph becomes an Identity. Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; those
+    An output of the graph becomes an Identity. Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; Slices
     that select elements of several operands, or none.
     """
 
     op_types = ("Slice", "Split")
     spares_siblings = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         joined = self.edits.identities.source_of(data_of(node))
         concat = joined.producer()
         if concat is None or not is_operator(concat, "Concat"):
-            return None
+            return
         if node.op_type == "Split":
-            return self._rewrite_split(node, opset, concat)
-        if node in self.split_members:
+            self._rewrite_split(node, opset, concat)
+        elif node in self.split_members:
             raise Skip(IN_SPLIT)
-        return self._rewrite_slice(node, opset, concat, self.sizes(joined))
+        else:
+            self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
         """Let a Slice of a Concat of `shape` read one operand."""
@@ -55,23 +55,26 @@ class SliceOfConcatPass(NodePass):
         entries = read_slice(node, opset, shape)
         if not drop_whole_axes(entries, shape):
             return  # RemoveIdentitySlicesPass removes it
-        selected = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
+        size = ends[-1]
+        selected = resolve_axis(*entries.get(axis, AxisSlice(0, size, 1)), size)
         index_and_start = find_part(ends, selected)
         if index_and_start is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
         index, start = index_and_start
         operand = concat.inputs[index]
-        assert operand is not None
+        assert operand is not None  # `_read_operands` knows its size
         self.replace_node(node, build_slice(operand, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset))
-        self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """Return the axis of a Concat, and the first index after each operand."""
+        """Return the axis of a Concat, and for each operand the index after its last element.
+
+        Raise one of `SKIPS` if the axis or a size is not known, or the sizes add up to more than 2^63 - 1.
+        """
         shapes = [self.sizes(value) for value in concat.inputs]
         known_shapes = [shape for shape in shapes if shape is not None]
         if not known_shapes or len(known_shapes) < len(shapes):
             raise Skip(f"not all ranks of the operands of Concat {node_name(concat)!r} are known")
-        axis = normalize_axis(read_int(concat, "axis", 1), len(known_shapes[0]))
+        axis = normalize_axis(read_int(concat, "axis", 1), len(known_shapes[0]))  # 1 is the default of Concat-1
         sizes = [size for shape in known_shapes if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known_shapes):
             raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")
@@ -80,11 +83,13 @@ class SliceOfConcatPass(NodePass):
         return axis, list(accumulate(sizes))
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
+        """Let the operands of a Concat replace the parts of a Split that are read."""
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         spec = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         used = {output: bounds for output, bounds in zip(node.outputs, spec.bounds, strict=True) if is_used(output)}
-        operands = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))  # by the bounds of each
+        # Each operand, by its first index and the index after its last one.
+        operands = dict(zip(pairwise((0, *ends)), filter(None, concat.inputs), strict=True))
         if spec.axis != axis or any(bounds not in operands for bounds in used.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
         replacements = {output: operands[bounds] for output, bounds in used.items()}
-        self.report_change(node, self.replace_outputs(node, replacements))
+        self.replace_outputs(node, replacements)

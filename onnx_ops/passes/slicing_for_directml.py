@@ -17,13 +17,13 @@ from sliceport.slicing import AxisSlice, SplitSpec
 
 
 class SliceForDirectMLPass(NodePass):
-    """Rewrite a Slice that onnxruntime-directml 1.24.4 refuses, with bounds that it accepts and that select the same.
+    """Rewrite a Slice that onnxruntime-directml 1.24.4 refuses or computes wrongly, so that it selects the same.
 
-    1. There are steps and no axes: the axes are written out.
-    2. A step is negative and its start is below the axis (at or below -2^31, or the size of the axis is known): the
-       start becomes 0.
+    1. The Slice lists steps but no axes: the axes are written out.
+    2. A step is negative, and its start is below the axis. This is known if the start is at or below -2^31 or the size
+       of the axis is known. The start becomes 0.
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
-    4. Nothing is selected of data with elements and a known shape: the Slice becomes a constant.
+    4. The Slice selects nothing, and its data have elements and a known shape: the Slice becomes a constant.
 
     Reported and not fixed: a tensor of more than 8 axes, because a Reshape to fewer axes is refused, too; and a Slice
     that onnxruntime's CPU provider and the specification read differently, because any replacement would change its
@@ -38,30 +38,31 @@ class SliceForDirectMLPass(NodePass):
     op_types = ("Slice",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
         defects = slice_defects(node, opset, shape)
         if not defects:
             return
-        entries = {} if defects[0].handling == "named" else read_slice_by_spec(node, opset, shape)
-        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
-        if defects[0].handling == "named" or (empty is not None and dtype is None):
+        if defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
-        if empty is not None and dtype is not None:
-            new_nodes = [build_empty(empty, dtype)]
-        else:
+        entries = read_slice_by_spec(node, opset, shape)
+        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
+        if empty is None:
             new_nodes = build_slice(data, adapt_bounds(entries, shape), opset)
-        self.replace_node(node, new_nodes)
-        self.report_change(node, new_nodes[-1].op_type, defects)
+        elif dtype is None:
+            self.report_change(node, None, defects)
+            return
+        else:
+            new_nodes = [build_empty(empty, dtype)]
+        self.replace_node(node, new_nodes, defects)
 
 
 class SplitForDirectMLPass(NodePass):
     """Replace a Split that onnxruntime-directml 1.24.4 computes wrongly by a Slice for each part that is read.
 
-    1. A part p is multiplied by the Sigmoid of another part q of the same Split, as in a GLU.
+    1. A part is multiplied by the Sigmoid of another part of the same Split, as in a GLU.
     2. A part is empty. It becomes a constant if its shape is known.
 
     Given: a, b = Split(x[4], axis=0); y = Mul(a, Sigmoid(b))
@@ -74,8 +75,7 @@ class SplitForDirectMLPass(NodePass):
     op_types = ("Split",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node that matches; see the class."""
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
         defects = split_defects(node, opset, shape)
@@ -96,7 +96,7 @@ class SplitForDirectMLPass(NodePass):
         self.report_change(node, "Slice", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
-        """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
+        """Return the nodes of a Slice of one part, or a constant for an empty part of known shape and type."""
         sizes, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and sizes is not None and dtype is not None:
             shape = static_sizes(0 if index == axis % len(sizes) else size for index, size in enumerate(sizes))

@@ -15,17 +15,17 @@ from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
 
 _Pieces = list[tuple[ir.Value | None, int]]
-"""Parts with their sizes; None is a part that nothing reads."""
+"""Parts and their sizes. None is a part that nothing reads."""
 
 
 class SplitOfPartPass(SlicingPass):
     """Merge a Split with the Split or Slice before it, along the same axis.
 
-    1. It splits a part of another Split: its parts replace that part.
-    2. It splits the output of a Slice of neighbouring elements of that axis alone: parts that nothing reads stand for
-       the elements that the Slice drops, if those are at most 4 KiB.
+    1. The second Split splits a part of the first one: its parts replace that part.
+    2. A Split splits the output of a Slice, which keeps neighbouring elements of the same axis and cuts no other one:
+       further parts, which nothing reads, contain the elements that the Slice drops, at most 4 KiB.
 
-    Nothing else reads the part or the output of the Slice.
+    Nothing else reads the part of the first Split, or the output of the Slice.
 
     Given: a, b = Split(x[8], [4, 4], axis=0); c, d = Split(b, [1, 3], axis=0)
     Result: a, c, d = Split(x, [4, 1, 3], axis=0)
@@ -33,10 +33,10 @@ class SplitOfPartPass(SlicingPass):
     Result: a, c, d = Split(x, [2, 1, 5], axis=0)
     """
 
-    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
-        """Rewrite the model; see the class."""
+    def _apply(self) -> None:
         for outer, opset in self.analysis.nodes_of("Slice", "Split"):
-            if outer.graph is not None and is_operator(outer, "Slice", "Split"):  # or it is merged already or malformed
+            # Otherwise the node was merged already, or has a wrong arity.
+            if outer.graph is not None and is_operator(outer, "Slice", "Split"):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
@@ -50,7 +50,7 @@ class SplitOfPartPass(SlicingPass):
             for split in splits:
                 self.skip(split, reason)
             return
-        # A stack, so that the parts of a merged Split come next, in place of the part that it splits.
+        # The pieces are popped from the end. The parts of a merged Split are pushed there, and so come next.
         pending.reverse()
         pieces: _Pieces = []
         parts, merged = set(outer.outputs), []
@@ -70,7 +70,7 @@ class SplitOfPartPass(SlicingPass):
             self._build(outer, merged, axis, pieces, opset)
 
     def _find_split(self, part: ir.Value) -> ir.Node | None:
-        """Return the valid Split in the same graph that alone reads a part, if there is one."""
+        """Return the valid Split in the same graph that is the only reader of a part; None without one."""
         if part.is_graph_output() or count_uses(part) != 1:
             return None
         (use,) = part.uses()
@@ -108,7 +108,7 @@ class SplitOfPartPass(SlicingPass):
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
         """Return the axis that the outer node cuts, and its pieces in order, including those that a Slice drops.
 
-        There are no pieces if a Slice does not keep one run of one axis.
+        There are no pieces, and the axis is -1, if a Slice does not keep one run of one axis.
 
         Raises:
             Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops too much.
@@ -123,8 +123,8 @@ class SplitOfPartPass(SlicingPass):
             return -1, []
         axis, run = axis_and_run
         size = self.size(data, axis)
-        assert size is not None
-        # Neighbours of the run are copied, too, which pays if that takes less time than to start an operator.
+        assert size is not None  # or `read_run` would have raised Skip
+        # The neighbours of the run are copied, too. That pays if it takes less time than to start an operator.
         if not fits_gap(size - len(run), data, axis, self.value_info, 1):
             raise Skip("merged with the Slice before it, it would copy more than 4 KiB that nothing reads")
         pieces = [(None, run.start), (outer.outputs[0], len(run)), (None, size - run.stop)]

@@ -1,4 +1,4 @@
-"""Inferred sizes and types of values. The keys are values, because several branches may use the same name."""
+"""Inferred sizes, types and elements of values, by value, because several branches may use the same name."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ValueInfo:
-    """Sizes and types of values, as far as they are known.
+    """Facts about values and slicing nodes, as far as they are known.
 
     Attributes:
         sizes: For each value of known rank, the size of each axis, None for an open one.
         types: The types.
         constants: The facts about each value whose inferred elements are the same for all inputs of the model.
-        invalid: The rule that each invalid slicing node breaks.
+        invalid: For each invalid slicing node, the rule that it breaks and the value that breaks the rule.
         misdeclared: The values that the model declares with a number for a size that its inputs leave open.
     """
 
@@ -56,7 +56,7 @@ class ValueInfo:
             self.types[value] = self.types[source]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
-        """Return the type of a tensor's elements, if it is known."""
+        """Return the type of a tensor's elements; None if it is not known, or the value is not a tensor."""
         type_ = self.types.get(value)
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
@@ -65,7 +65,10 @@ class ValueInfo:
         return self.constants.get(value, NO_FACTS).data
 
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
-        """Record what all copies of a value in a probe have in common."""
+        """Record the type, sizes and elements that all copies of a value in a probe have in common.
+
+        A copy is None for an input that a call of a function leaves out. `facts` are those about each copy.
+        """
         types = {None if copy is None else copy.type for copy in copies}
         if len(types) == 1 and (type_ := types.pop()) is not None:
             self.types[value] = type_
@@ -83,10 +86,10 @@ class ValueInfo:
 
 
 def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
-    """Infer sizes and types in all graphs and functions, and mark the contested nodes.
+    """Infer sizes, types and elements in all graphs and functions, and mark the contested nodes.
 
-    The facts about a value in a function hold at all its calls. If a function cannot be inlined, values in functions
-    have none.
+    Facts about a value in a function hold at all calls of the function. If a function cannot be inlined, nothing is
+    known about the values in functions.
 
     Args:
         model: The model; only marks are changed.
@@ -96,7 +99,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
         ModelError: The model is not well-formed; see `clone_model`.
     """
     unmark(model)
-    while True:  # each time with fewer nodes to infer from, until no more of them turn out to be contested
+    while True:  # nothing is inferred from marked nodes, so inference is repeated until it marks no more nodes
         try:
             probe, copies = build_probe(model)
         except ModelError as error:
@@ -122,7 +125,8 @@ def _infer_probe(
         return None
     if folding:
         fold_nodes(view, list(all_nodes(probe.graph)), [copy for _, copy in slicing], facts)
-        slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]  # the others became constants
+        # Nodes that became constants have no graph.
+        slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]
         if _mark_all(slicing, opset):  # folding has made more sizes known
             return None
     value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
@@ -146,7 +150,7 @@ def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
 def _pair_values(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]]
 ) -> dict[ir.Value, list[ir.Value | None]]:
-    """Return the copies of each value of a model, None for an input that a call leaves out."""
+    """Return the copies of each value of a model in a probe, None for an input that a call of a function leaves out."""
     values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
         values[value].append(copy)
@@ -165,7 +169,7 @@ def _pair_values(
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
-    """Make the parameters of a slicing node in a probe constants if their elements are known."""
+    """Set the known elements of a slicing node's parameters as constants, so that `copy` can be read and checked."""
     for value in copy.inputs[1:]:
         inferred = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
         if value is not None and inferred.data is not None:
@@ -173,18 +177,13 @@ def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
 
 
 def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:
-    """Return the slicing nodes that break their specification, each with the rule and the value that breaks it.
-
-    Args:
-        slicing: Slicing nodes, each with its copy in a probe, whose values have the inferred shapes and constants.
-        opset: Version of the operator set.
-    """
+    """Return the nodes whose copies in a probe break their specification, each with the rule and what breaks it."""
     invalid: dict[ir.Node, str] = {}
     for node, copy in slicing:
         try:
             check_node(copy, opset)
         except InvalidSlice as error:
             invalid[node] = str(error)
-        except DynamicSlice:
+        except DynamicSlice:  # parameters that are not known cannot be checked
             pass
     return invalid

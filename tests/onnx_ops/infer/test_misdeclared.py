@@ -99,3 +99,12 @@ def test_numbers_that_inference_does_not_find_are_believed_unless_another_is_wro
         )
         facts = propagate.propagate(proto.SerializeToString())
         assert facts[3].dims == sizes
+
+
+def test_declared_rank_that_is_wrong_stays() -> None:
+    proto = parse(
+        "(float[n,4] x) => (float[a,b] y) <float[1,4] q, float[1,1,4] r> { q = Abs(x)  r = Abs(q)  y = Neg(r) }", 17
+    )
+    hardened = sliceport.harden(proto).model
+    declared = [[dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in hardened.graph.value_info]
+    assert declared == [[0, 4], [1, 1, 4]]

@@ -21,7 +21,7 @@ def make_graph(count: int) -> tuple[ir.Graph, ir.Value, ir.Node, ir.Node]:
 def test_a_value_is_replaced_wherever_it_is(count: int) -> None:
     graph, x, first, concat = make_graph(count)
     new = ir.node("Neg", [x], name="new")
-    GraphEdits().replace_nodes(first, [first], [new], first.outputs, new.outputs)
+    GraphEdits().replace_nodes(first, [first], [new], {first.outputs[0]: new.outputs[0]})
     assert list(graph) == [new, concat]
     assert list(concat.inputs) == [x, new.outputs[0]] * count
     assert list(graph.outputs) == [new.outputs[0], concat.outputs[0]] * count

@@ -13,12 +13,13 @@ from amounts import some
 from onnx import helper, numpy_helper
 from onnx_models import read_model
 from pass_cases.conditions import FIRES
+from pass_cases.examples import examples, models
 
 import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, SplitToSlicePass, rewrite, simplify
+from onnx_ops.passes import HARDEN_DIRECTML, PASSES, SplitToSlicePass, rewrite, simplify
 from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.harden_portable import harden_portably
+from onnx_ops.passes.harden_portable import PORTABLE, harden_portably
 from sliceport.defects.profiles import PROFILES
 from sliceport.errors import ModelError
 
@@ -33,6 +34,29 @@ def test_ends_of_ranges_are_not_counted_one_by_one() -> None:
     model = from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
     rewrite(model)
     assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Slice"]
+
+
+def test_concat_with_left_out_operand_stays_in_the_portable_form() -> None:
+    text = "g (float[4] x, float[0] e) => (y, z) <int64[1] s = {1}> { z = Slice(x, s, s) y = Concat<axis = 0>(e, x) }"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}')
+    proto.graph.node[1].input[1] = ""
+    model, _ = harden_portably(from_proto(proto), PROFILES["portable"])
+    assert "Concat" in [node.op_type for node in model.graph]
+
+
+def test_slice_stays_after_a_squeeze_whose_axes_do_not_fit_its_shapes() -> None:
+    constants = "float[2, 4, 3] a, int64[1] z = {0}, int64[1] o = {1}, int64[1] t = {2}"
+    text = f"g (float[2, 4] x) => (y) <{constants}> {{ a = Squeeze(x, z)  y = Slice(a, z, o, t) }}"
+    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
+    (skipped,) = rewrite(model, ["up"]).skipped["up"]
+    assert skipped.reason == "the axes of Squeeze 'a' do not fit its shapes"
+
+
+def test_simplify_leaves_a_pow_without_exponent() -> None:
+    text = "g (float[4] x) => (float[4] y) <float[1] z = {0}> { a = Pow(x)  b = Relu(a)  y = Add(b, z) }"
+    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
+    simplified, _ = simplify(model, optimizers=())
+    assert "Pow" in [node.op_type for node in simplified.graph]
 
 
 def test_constants_in_files_that_are_not_there(tmp_path: Path) -> None:
@@ -71,6 +95,11 @@ def lose_the_last_input(node: onnx.NodeProto) -> None:
 def leave_out_the_first_input(node: onnx.NodeProto) -> None:
     if node.input:
         node.input[0] = ""
+
+
+def leave_out_the_last_input(node: onnx.NodeProto) -> None:
+    if node.input:
+        node.input[-1] = ""
 
 
 def repeat_the_first_input(node: onnx.NodeProto) -> None:
@@ -124,12 +153,17 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
     for name, proto in (FIRES[case] for case in FIRES):
-        for i in range(len(proto.graph.node)):
-            mutant = onnx.ModelProto()
-            mutant.CopyFrom(proto)
-            mutate(mutant.graph.node[i])
-            if mutant != proto:
-                yield name, mutant
+        for mutant in mutate_nodes(proto, mutate):
+            yield name, mutant
+
+
+def mutate_nodes(proto: onnx.ModelProto, mutate: Mutation) -> Iterator[onnx.ModelProto]:
+    for i in range(len(proto.graph.node)):
+        mutant = onnx.ModelProto()
+        mutant.CopyFrom(proto)
+        mutate(mutant.graph.node[i])
+        if mutant != proto:
+            yield mutant
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
@@ -145,6 +179,19 @@ def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
         harden_for_directml(models[1])
         count += 1
     assert count > 5
+
+
+@pytest.mark.parametrize("mutate", [*MUTATIONS, leave_out_the_last_input], ids=lambda mutate: mutate.__name__)
+def test_hardening_does_not_fail_on_a_malformed_node(mutate: Mutation) -> None:
+    for kind in (*HARDEN_DIRECTML, *PORTABLE):
+        for given, result in examples(kind):
+            for mutant in mutate_nodes(models(given, result)[0], mutate):
+                try:
+                    copies = [from_proto(mutant) for _ in range(2)]
+                except ModelError:
+                    continue
+                harden_for_directml(copies[0])
+                harden_portably(copies[1], PROFILES["portable"], ("steps", "split"), "standard")
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)

@@ -443,3 +443,13 @@ def test_one_run_folds_shapes_and_what_is_computed_in_a_function() -> None:
     assert {node.op_type for node in after.graph.node} == {"Constant", "f"}
     assert [node.op_type for node in after.functions[0].node if node.op_type != "Constant"] == ["Slice"]
     same(before, after, data(4, 6))
+
+
+def test_shortened_chain_reports_the_link_that_was_replaced() -> None:
+    """The last Slice cuts the new axis, so that it does not compose with the links before it."""
+    constants = "<int64[1] z = {0}, int64[1] o = {1}, int64[1] t = {3}>"
+    body = "a = Slice(x, o, t)  b = Slice(a, o, t)  c = Unsqueeze(b, z)  y = Slice(c, o, t, z)"
+    text = f"g (float[4,6] x) => (float[n,m,k] y) {constants} {{ {body} }}"
+    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
+    (change,) = rewrite(model, ["chain"]).changes["chain"]
+    assert (change.op, change.node) == ("Unsqueeze", "c")
