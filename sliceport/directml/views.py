@@ -1,4 +1,4 @@
-"""Outputs that need no operator, because each is its input's whole buffer or a strided view of it."""
+"""Outputs that need no operator, because each is the whole buffer of its input or a strided view of that buffer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The buffer of a value, and the strides of the value in it.
-
-    Attributes:
-        binding: Its buffer.
-        strides: Its strides in elements; None for packed row-major.
-    """
+    """The buffer of a value and its offset there, and the value's strides in elements; None for packed row-major."""
 
     binding: Binding
     strides: Strides | None = None
@@ -57,15 +52,15 @@ class Buffers:
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
         """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
 
-        An output that is the whole input in the same layout is an alias. With `Options.views`, so is a forward slice
-        whose output has no requested layout. An alias of a strided tensor is a view, which DirectML must be able to
-        bind. Views are stored, so that `locate_input` finds them for later nodes.
+        An output that is the whole input in the same layout is an alias. With `Options.views`, a forward slice whose
+        output has no requested layout is an alias, too. An alias that is not a whole packed buffer is a view, and
+        DirectML must be able to bind it. Views are stored, so that `locate_input` finds them for later nodes.
         """
         region = cut.region
         requested = self.output_strides(cut)
         if region.selects_all and has_same_layout(region, source.strides, requested):
             if source.strides is None:
-                return Alias(cut.output, source.binding.value, source.binding.byte_offset)
+                return Alias(cut.output, source.binding.value)  # only views have an offset, and views have strides
         elif not self._options.views or requested is not None or any(selected.step < 0 for selected in region.ranges):
             return None
         return self._make_view(cut, node, source)
@@ -88,14 +83,15 @@ class Buffers:
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
     def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
-        """Return the tensor of a view, or None if the operators of the feature level do not take such a tensor."""
+        """Return the tensor of a view, or None if the slice operator of the feature level accepts no such tensor."""
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
-        carrier = next(find_carriers(element, support.data_types)) if support else None
-        if support is None or carrier is None or carrier.spread > 1 or carrier.group > 1:
+        assert support is not None  # SLICE exists at every level
+        carrier = next(find_carriers(element, support.data_types))  # an unsigned type carries any element
+        if carrier.spread > 1 or carrier.group > 1:
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
-        if tensor.rank > support.max_rank or tensor.rank < 1 or not tensor.is_addressable:
+        if tensor.rank > support.max_rank or not tensor.is_addressable:
             return None
         tensor.check("view")  # `operators.check` covers the tensors of operators only
         return tensor
@@ -103,6 +99,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output over the buffer of its input. An axis of size 1 gets 0."""
+    # Added and dropped axes have size 1, so the longer axes of input and output are the same, in order.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)
