@@ -51,7 +51,8 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
     for number, (tensor, before) in enumerate(zip(operator.outputs, outputs, strict=True)):
         after = before.copy()
         elements = _view_elements(after, tensor, f"output {number}")
-        elements[_tensor_offsets(tensor)] = source[_input_offsets(operator, number)]
+        indices = [np.arange(size, dtype=np.int64) for size in tensor.sizes]
+        elements[_grid_offsets(indices, _strides(tensor))] = source[_input_offsets(operator, number, indices)]
         results.append(after)
     return results
 
@@ -93,14 +94,9 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
     return total
 
 
-def _tensor_offsets(tensor: BufferTensor) -> Offsets:
-    return _grid_offsets([np.arange(size, dtype=np.int64) for size in tensor.sizes], _strides(tensor))
-
-
-def _input_offsets(operator: Operator, number: int) -> Offsets:
-    """Return for each element of output `number` the offset of the input element that is copied to it."""
-    output = operator.outputs[number]
-    coordinates = [np.arange(size, dtype=np.int64) for size in output.sizes]
+def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) -> Offsets:
+    """Return for each element of output `number`, whose indices are given, the offset of the input element to copy."""
+    coordinates = list(indices)
     if isinstance(operator, Slice1):
         for dim, stride in enumerate(operator.input_window_strides):
             copy_start = operator.input_window_offsets[dim]

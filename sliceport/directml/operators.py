@@ -230,8 +230,6 @@ def to_json(operator: Operator) -> dict[str, Any]:
             desc[field.name] = tensor_to_json(value)
         elif field.kind == "outputs":
             desc[field.name] = [tensor_to_json(tensor) for tensor in value]
-        elif field.kind in ("uints", "ints"):
-            desc[field.name] = list(value)
-        elif field.kind == "uint":
-            desc[field.name] = value
+        elif field.kind != "null":
+            desc[field.name] = value if field.kind == "uint" else list(value)
     return {"type": operator.schema.type, "desc": desc}

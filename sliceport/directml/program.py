@@ -249,7 +249,10 @@ def _node_to_json(lowered: LoweredNode) -> dict[str, Any]:
         "verdict": lowered.verdict,
         "reason": None if reason is None else asdict(reason),
         "operators": [_call_to_json(call) for call in lowered.calls],
-        "aliases": [_alias_to_json(alias) for alias in lowered.aliases],
+        "aliases": [
+            asdict(alias) | {"tensor": None if alias.tensor is None else tensor_to_json(alias.tensor)}
+            for alias in lowered.aliases
+        ],
     }
 
 
@@ -259,13 +262,4 @@ def _call_to_json(call: Call) -> dict[str, Any]:
         "id": call.id,
         **to_json(call.operator),
         "bindings": {"InputTensor": [asdict(call.input)], name: list(map(asdict, call.outputs))},
-    }
-
-
-def _alias_to_json(alias: Alias) -> dict[str, Any]:
-    return {
-        "output": alias.output,
-        "value": alias.value,
-        "byte_offset": alias.byte_offset,
-        "tensor": None if alias.tensor is None else tensor_to_json(alias.tensor),
     }

@@ -34,7 +34,7 @@ class PackageIndex:
         keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
-        # Epoch 999 is newer than the version that any dependency asks for, so that apt does not upgrade the package.
+        # Epoch 999 is newer than any version that a dependency needs, so apt does not upgrade the package.
         entry = (
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
@@ -70,7 +70,7 @@ class PackageIndex:
 
 
 def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
-    """Write the needed files of a package into a folder: those whose name, such as `usr/bin/wine`, `is_needed` accepts.
+    """Write the files of a package that `is_needed` accepts, by names such as `usr/bin/wine`, into a folder.
 
     Raises:
         DeviceError: The package cannot be read.
@@ -79,9 +79,8 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - a fixed program
         try:
             with tarfile.open(fileobj=process.stdout, mode="r|", bufsize=2**20) as archive:
-                archive.extraction_filter = staticmethod(
-                    lambda member, _: member
-                )  # the default filter refuses absolute symlinks
+                # The default filter refuses absolute symlinks.
+                archive.extraction_filter = staticmethod(lambda member, _: member)
                 for member in archive:
                     if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)

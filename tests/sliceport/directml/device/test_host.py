@@ -233,6 +233,16 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
             opened.facts()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone the client opens descriptors for its host")
+def test_a_command_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    with Device([str(tmp_path / "none")]) as opened:
+        before = os.listdir("/proc/self/fd")
+        for _ in range(2):
+            with pytest.raises(DeviceError, match="cannot be started"):
+                opened.facts()
+            assert os.listdir("/proc/self/fd") == before
+
+
 def test_frame_begins_with_the_sizes_and_the_header() -> None:
     head = protocol.encode_head({"do": "x"}, 3)
     assert protocol.PREFIX.unpack(head[:12]) == (len(head) - 12, 3)
