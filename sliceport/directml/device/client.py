@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -233,7 +233,10 @@ class Device:
             "config": config,
         }
         with ExitStack() as stack:
-            descriptors = [stack.enter_context(_open_data_file(path)).fileno() for path in files]
+            try:
+                descriptors = [stack.enter_context(open(path, "rb")).fileno() for path in files]
+            except OSError as error:
+                raise DeviceError(f"'{error.filename}' cannot be read ({error.strerror}).") from None
             request["files"] = [{"size": os.fstat(descriptor).st_size} for descriptor in descriptors]
             header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], descriptors)
         results, position = [], 0
@@ -288,11 +291,8 @@ class Device:
         # Pipes have no timeout on some platforms, so a thread waits for the answer. The thread ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
-            # The host program sees no paths outside of its root folder, so it receives open files.
-            if sys.platform != "win32" and self._socket is not None:
-                for descriptor in files:
-                    socket.send_fds(self._socket, [b"f"], [descriptor])
-            header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)
+            exchange = executor.submit(_exchange, self._process, [memoryview(head), *parts], self._socket, files)
+            header, reply = exchange.result(self._timeout)
         except TimeoutError:
             self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
@@ -345,8 +345,13 @@ class Device:
                 os.close(descriptor)
 
 
-def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame, and return the header and the payload of the answer.
+def _exchange(
+    process: subprocess.Popen[bytes],
+    parts: Sequence[memoryview],
+    files_socket: socket.socket | None,
+    files: Sequence[int],
+) -> tuple[dict[str, Any], bytes]:
+    """Send the parts of a frame and descriptors of files, and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
@@ -356,15 +361,13 @@ def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> 
         written = 0
         while written < len(part):
             written += process.stdin.write(part[written:])
+    # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
+    # because a socket holds fewer than 300 of them until the host program reads them.
+    if sys.platform != "win32" and files_socket is not None:
+        for descriptor in files:
+            socket.send_fds(files_socket, [b"f"], [descriptor])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
     return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
-
-
-def _open_data_file(path: str) -> BinaryIO:
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise DeviceError(f"'{path}' cannot be read ({error.strerror or error}).") from None
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:

@@ -6,7 +6,7 @@ UTF-8 and the payload. A request's header contains `do`; an answer's header cont
 or with a model. The bytes of tensors follow, in the order in which the header names them.
 
 On Linux the payload of a request is not in the pipe but in memory that both processes share, because Wine reads pipes
-slowly. The client sends descriptors of data files through a socket, one file a message. On Windows the host program
+slowly. Descriptors of data files follow the frame through a socket, one in each message. On Windows the host program
 opens data files by their paths.
 """
 

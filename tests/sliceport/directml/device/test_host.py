@@ -243,6 +243,28 @@ def test_a_command_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Pa
             assert os.listdir("/proc/self/fd") == before
 
 
+COUNT_FILES = """
+import json, os, socket, struct, sys
+header, _ = struct.unpack("<IQ", sys.stdin.buffer.read(12))
+files = json.loads(sys.stdin.buffer.read(header))["files"]
+with socket.socket(fileno=int(os.environ["SLICEPORT_SOCKET"])) as client:
+    for _ in files:
+        os.close(socket.recv_fds(client, 1, 1)[1][0])
+text = json.dumps({"files": len(files)}).encode()
+sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the host program of Windows opens files by their paths")
+def test_more_files_than_a_socket_holds_are_sent(tmp_path: Path) -> None:
+    file = os.open(os.devnull, os.O_RDONLY)
+    try:
+        with Device([sys.executable, "-c", COUNT_FILES], 60) as opened:
+            assert opened._ask({"files": [{}] * 1000}, files=[file] * 1000)[0] == {"files": 1000}
+    finally:
+        os.close(file)
+
+
 def test_frame_begins_with_the_sizes_and_the_header() -> None:
     head = protocol.encode_head({"do": "x"}, 3)
     assert protocol.PREFIX.unpack(head[:12]) == (len(head) - 12, 3)
