@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sliceport.directml.operators import Operator
-from sliceport.directml.program import Binding, Call, LoweredNode, Program
+from sliceport.directml.program import Binding, LoweredNode, Program
 from sliceport.directml.tensor import BufferTensor
 
 _HEAD = """\
@@ -66,10 +66,12 @@ def to_header(program: Program) -> str:
         lines += _define_operator(operator, f"operator_{i}")
     descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in indices.items()]
     lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
+    calls = []
     for call in program.calls:
         outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
-    calls = [_format_call(call, names[call.id], indices[call.operator]) for call in program.calls]
+        source = f"{_quote(names[call.id])}, {indices[call.operator]}, {_format_binding(call.input)}"
+        calls.append(f"{{{source}, outputs_{call.id}, {len(call.outputs)}}}")
     lines += _define_array("Call", "calls", calls)
     lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL
@@ -122,11 +124,6 @@ def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     if not items:
         return [f"{declaration}{{}};\n"]
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
-
-
-def _format_call(call: Call, node: str, operator: int) -> str:
-    source = _format_binding(call.input)
-    return f"{{{_quote(node)}, {operator}, {source}, outputs_{call.id}, {len(call.outputs)}}}"
 
 
 def _format_binding(binding: Binding) -> str:

@@ -157,7 +157,8 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
             raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
         tensors = (operator.input_tensor, *operator.outputs)
         for i, tensor in enumerate(tensors):
-            name = "InputTensor" if i == 0 else _output_name(operator, i - 1)
+            output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
+            name = "InputTensor" if i == 0 else output_name
             tensor.check(name)
             if i and tensor.may_overlap:
                 raise InvalidDescriptor(f"{name}: elements of an output must not share an address")
@@ -178,10 +179,6 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
         operator._check_numbers()
     except InvalidDescriptor as error:
         raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
-
-
-def _output_name(operator: Operator, index: int) -> str:
-    return f"OutputTensors[{index}]" if isinstance(operator, Split) else "OutputTensor"
 
 
 def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:

@@ -51,23 +51,17 @@ class Wheel:
         Raises:
             DeviceError: The wheel cannot be downloaded.
         """
-        with (
-            tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder,
-            zipfile.ZipFile(self._download(Path(folder))) as archive,
-        ):
-            for name in self.libraries:
-                (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
-
-    def _download(self, folder: Path) -> Path:
-        """Download the wheel into a folder, and return its path."""
-        requirements = folder / "requirements.txt"
-        requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
-        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
-        target = ["--platform", self.platform, "--python-version", self.python, "--dest", str(folder)]
-        command = [sys.executable, "-m", "pip", "download", *options, *target]
-        run(command, f"pip download {self.package}")
-        (wheel,) = folder.glob("*.whl")
-        return wheel
+        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
+            requirements = Path(folder, "requirements.txt")
+            requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
+            options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
+            target = ["--platform", self.platform, "--python-version", self.python, "--dest", folder]
+            command = [sys.executable, "-m", "pip", "download", *options, *target]
+            run(command, f"pip download {self.package}")
+            (wheel,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                for name in self.libraries:
+                    (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
 
 
 FOR_WINDOWS = Wheel(
