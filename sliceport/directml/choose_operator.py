@@ -84,7 +84,7 @@ def _build_with_best_carrier(
 
     Raises:
         NotLoweredError: The operator does not exist at this level, accepts no data type that carries the elements, or
-            has limits that the copy exceeds. If elements of an output share an address, no operator can copy them.
+            has limits that the copy exceeds, or elements of an output share an address.
     """
     support = schema.support(level)
     if support is None:
@@ -119,11 +119,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy, with tensors padded by leading dimensions of 1 to the operator's least rank.
-
-    Raises:
-        NotLoweredError: A tensor is too large, or elements of an output share an address.
-    """
+    """Return the operator for a copy, with tensors padded by leading dimensions of 1 to the operator's least rank."""
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
     outputs = [

@@ -58,11 +58,7 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
 
 def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
-    """Return a view of the whole buffer as elements of the tensor's width.
-
-    Raises:
-        InvalidDescriptor: The buffer ends before the last element of the tensor.
-    """
+    """Return a view of the buffer as elements of the tensor's width, or raise InvalidDescriptor if it is too small."""
     width = tensor.data_type.bits // 8
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < extent * width:

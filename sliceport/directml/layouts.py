@@ -59,11 +59,7 @@ class Options:
 
 
 def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it.
-
-    Raises:
-        UsageError: `layout` is not None, a str or a mapping, or strides in it are not integers.
-    """
+    """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it."""
     if layout is None or isinstance(layout, str):
         return layout
     if not isinstance(layout, Mapping):

@@ -96,11 +96,7 @@ def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
 
 
 def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """Return the calls and aliases of one node; both lists are empty if the node selects nothing.
-
-    Raises:
-        NotLoweredError: No operator can compute an output.
-    """
+    """Return the calls and aliases of one node, none if it selects nothing, or raise NotLoweredError."""
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:
         return [], []
@@ -142,7 +138,7 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
         return None
     axis, order = tiled
     parts = [cuts[i] for i in order]
-    if _is_beyond_any_buffer(parts[0].region):
+    if prod(parts[0].region.input_shape) > _MAX_ELEMENTS:
         return None
     strides = [state.buffers.output_strides(cut) for cut in parts]
     copy = StridedCopy.of([cut.region for cut in parts], source.strides, strides, axis)
@@ -155,23 +151,15 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
 
 
 def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
-    """Return a call of one operator for one cut. Cuts with equal regions, types and strides share the operator.
-
-    Raises:
-        NotLoweredError: The cut's input is larger than any buffer, or no operator can perform the copy.
-    """
+    """Return a call for one cut, or raise NotLoweredError. Equal regions, types and strides share an operator."""
     region, strides, level = cut.region, state.buffers.output_strides(cut), state.options.feature_level
     key = (region, element, source.strides, strides)
     if key not in state.slices:
-        if _is_beyond_any_buffer(region):
-            elements = prod(region.input_shape)
+        elements = prod(region.input_shape)
+        if elements > _MAX_ELEMENTS:
             raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")
         copy = StridedCopy.of([region], source.strides, [strides])
         operator = choose_slice(copy, element, level, selects_all=region.selects_all)
         check(operator, level)
         state.slices[key] = operator
     return state.make_call(state.slices[key], source, [cut.output])
-
-
-def _is_beyond_any_buffer(region: Region) -> bool:
-    return prod(region.input_shape) > _MAX_ELEMENTS

@@ -155,17 +155,17 @@ class StridedCopy:
         outside of it, so the next longer axis is compared instead.
         """
         inner = axis + 1
-        if not self._continues_input(axis):
+        if not self._is_contiguous_in_input(axis):
             return False
         for counts, strides in zip(self.counts, self.output_strides, strict=True):
             outer = axis
-            while counts[outer] == 1 and outer and self._continues_input(outer - 1):
+            while counts[outer] == 1 and outer and self._is_contiguous_in_input(outer - 1):
                 outer -= 1
             if counts[inner] > 1 and counts[outer] > 1 and strides[outer] != counts[inner] * strides[inner]:
                 return False
         return True
 
-    def _continues_input(self, axis: int) -> bool:
+    def _is_contiguous_in_input(self, axis: int) -> bool:
         """Whether the input's stride of `axis` spans the whole next axis, and the outputs do not tile the next axis."""
         inner = axis + 1
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
@@ -221,8 +221,5 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the output stride of merged axes: the stride of the innermost axis with several selected indices.
-
-    If no axis has several, any stride does.
-    """
+    """Return the output stride of merged axes: that of their innermost axis with several selected indices, if any."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

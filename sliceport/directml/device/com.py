@@ -91,11 +91,7 @@ def check(name: str, hresult: int) -> None:
 
 
 class OperatorFactory:
-    """A DirectML device that can create operators.
-
-    Attributes:
-        dml: The IDMLDevice.
-    """
+    """A DirectML device that can create operators; `dml` is its IDMLDevice."""
 
     def __init__(self, dml: ComObject) -> None:
         self.dml = dml

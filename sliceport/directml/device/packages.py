@@ -42,7 +42,7 @@ class PackageIndex:
         (folder / "apt.conf").write_text(source("apt.conf").read_text().replace("{folder}", str(folder)))
         self._apt_get("update")
 
-    def find(self, names: Sequence[str], alone: Sequence[str] = ()) -> dict[str, int]:
+    def find(self, names: Sequence[str], alone: Sequence[str]) -> dict[str, int]:
         """Return the sizes of packages in bytes, by name.
 
         Args:
@@ -52,8 +52,10 @@ class PackageIndex:
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
         """
-        uris = self._apt_get("install", "-y", "--print-uris", *names)
-        uris += self._apt_get("download", "--print-uris", *alone) if alone else ""
+        uris = self._apt_get("install", "-y", "--print-uris", *names) + self._apt_get(
+            "download", "--print-uris", *alone
+        )
+        # A line is 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH.
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
@@ -90,11 +92,11 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
 
 def find_mirror() -> str | None:
     """Return the Debian mirror in this machine's apt sources, or None."""
-    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    for file in files:
+    for file in (Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))):
         if file.suffix in (".list", ".sources") and file.is_file():
             text = file.read_text(errors="replace")
-            for uri in re.findall(r"^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+)", text, re.MULTILINE):
-                if re.search(r"/debian/?$", uri):
-                    return str(uri)
+            # One line of a .sources file, or of a .list file, which may have options in brackets.
+            mirror = re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+/debian/?)(?!\S)", text, re.MULTILINE)
+            if mirror is not None:
+                return mirror[1]
     return None

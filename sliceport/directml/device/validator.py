@@ -237,11 +237,7 @@ def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  
 
 
 def _redirect(function: Any, replacement: Any) -> None:
-    """Overwrite the start of a library's function with a jump to another function.
-
-    Raises:
-        OSError: The system does not allow writing to memory that holds code.
-    """
+    """Overwrite the start of a library's function with a jump to another function. Raise OSError if it is protected."""
     if sys.platform == "win32":
         raise NotImplementedError
     address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))

@@ -135,11 +135,7 @@ def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[ctypes.Array[ct
 
 
 def _import_onnxruntime() -> Any:
-    """Return the module of the installed onnxruntime.
-
-    Raises:
-        CallFailed: onnxruntime is not installed, or lacks the DirectML provider.
-    """
+    """Return the module of the installed onnxruntime, or raise CallFailed if it or its DirectML provider is missing."""
     try:
         import onnxruntime as ort
     except ImportError as error:
@@ -164,13 +160,7 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
 def _make_values(
     ort: Any, tensors: Iterable[dict[str, Any]], contents: Iterable[npt.NDArray[np.uint8]]
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return tensors of onnxruntime by name, and the arrays whose memory these tensors use.
-
-    Args:
-        ort: The module of onnxruntime.
-        tensors: The descriptions of tensors in a request.
-        contents: The bytes of each tensor.
-    """
+    """Return the tensors that a request describes, by name, and the arrays whose memory these tensors use."""
     values, buffers = {}, []
     for description, content in zip(tensors, contents, strict=True):
         width = dtype_of(description["element"]).itemsize

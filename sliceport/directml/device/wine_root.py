@@ -161,11 +161,7 @@ def compile_command(root: Path, name: str, *options: str) -> list[str]:
 
 
 def _make_prefix(root: Path, prefix: Path) -> None:
-    """Create the Wine prefix, in which Wine's own files are links to those in the root folder.
-
-    Raises:
-        DeviceError: Wine does not create a prefix.
-    """
+    """Create the Wine prefix, in which Wine's own files are links to those in the root folder."""
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
     # when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
