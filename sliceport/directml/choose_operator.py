@@ -18,7 +18,7 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""The integer types as which ELEMENT_WISE_IDENTITY copies float types, because it may change the bits of a float NaN.
+"""The types that replace float types in ELEMENT_WISE_IDENTITY, which may change the bits of a float NaN.
 
 See "signalling NaNs" in `sliceport/defects/directml.toml`.
 """

@@ -33,7 +33,7 @@ def example_input(operator: Operator) -> npt.NDArray[Any]:
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")
     # From this power of two on, a float type skips integers.
     limit = 2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else int(np.iinfo(dtype).max) + 1
-    limit = min(limit, 2**62)  # it must fit the int64 of the count
+    limit = min(limit, 2**62)  # fits the int64 of the count
     return (np.arange(tensor.physical_size, dtype=np.int64) % limit).astype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Carriers: the DirectML data types as which elements of an ONNX type can be copied without changing a bit.
+"""Carriers: DirectML data types that hold the bits of an ONNX element type, so that an operator copies its elements.
 
 Slicing does not compute with elements, so a carrier may have another width. Sources: TensorProto.DataType of
 onnx.proto, DML_TENSOR_DATA_TYPE of DirectML.h.
@@ -32,8 +32,8 @@ class Carrier:
 
     Attributes:
         data_type: The DirectML type.
-        spread: Number of carrier elements per element (2 for a 64-bit type as UINT32); 1 if the carrier is wider.
-        group: Number of elements per carrier element (2 for a 4-bit type as UINT8); 1 if the carrier is narrower.
+        spread: Number of carrier elements per element (2 for 64 bits as UINT32); 1 unless the carrier is narrower.
+        group: Number of elements per carrier element (2 for 4 bits as UINT8); 1 unless the carrier is wider.
     """
 
     data_type: DataType
@@ -50,8 +50,8 @@ def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Car
     bits = ELEMENT_BITS[element]
     if _NATIVE.get(element) in data_types:
         yield Carrier(_NATIVE[element])
-    # Equal width comes first, then narrower types from wide to narrow: they can copy any selection. Wider types come
-    # last, from narrow to wide, because each bound must fall between their elements.
+    # Equal width comes first, then narrower types from wide to narrow. Wider types come last, from narrow to wide,
+    # because a selection must begin and end between their elements.
     for width in sorted(_UINTS, key=lambda width: (width > bits, -width if width <= bits else width)):
         if _UINTS[width] in data_types:
             yield Carrier(_UINTS[width], spread=max(1, bits // width), group=max(1, width // bits))

@@ -45,7 +45,7 @@ class Call:
 
     Attributes:
         id: Number that is unique in the program, in execution order.
-        operator: The descriptor; calls with the same values share it.
+        operator: The descriptor.
         input: The binding of InputTensor.
         outputs: The bindings of OutputTensor or OutputTensors, in order.
     """
@@ -104,7 +104,7 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node if its verdict is `lowered`, `alias` or `empty`; nodes with other verdicts may be unresolved."""
+        """The node. Only nodes with the verdict `lowered`, `alias` or `empty` are sure to be resolved."""
         assert isinstance(self.node, Resolved)
         return self.node
 

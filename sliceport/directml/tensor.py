@@ -188,7 +188,7 @@ class BufferTensor:
 
     @property
     def is_addressable(self) -> bool:
-        """Whether neither the tensor nor its buffer has more than 2^32 - 1 elements, the limit of DirectML.dll."""
+        """Whether the tensor and its buffer each have at most 2^32 - 1 elements, the limit of DirectML.dll."""
         elements = max(self.element_count, self.physical_size)
         return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
 
@@ -197,7 +197,7 @@ class BufferTensor:
         """Whether two elements may share an address.
 
         The answer is exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536
-        elements. Any larger tensor counts as overlapping.
+        elements. Every other tensor counts as overlapping.
         """
         if self.strides is None:
             return False

@@ -15,7 +15,7 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The buffer of a value and its offset there, and the value's strides in elements; None for packed row-major."""
+    """The place of a value in a buffer, and its strides in elements; strides of None are packed row-major."""
 
     binding: Binding
     strides: Strides | None = None

@@ -149,7 +149,7 @@ class Device:
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
-        # DirectML reads buffers in words of 4 bytes.
+        # The size of a buffer is a multiple of 4 bytes.
         size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
         if data.size < size:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")

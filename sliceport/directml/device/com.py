@@ -52,7 +52,7 @@ class ComObject:
             call_method(self.address, _RELEASE)
 
     def call(self, name: str, slot: int, *args: int | bytes) -> None:
-        """Call a method that returns an HRESULT; `name` is for messages, the other arguments are as in `call_method`.
+        """Call a method that returns an HRESULT. `name` is for messages; `slot` and `args` are as in `call_method`.
 
         Raises:
             CallFailed: The method failed.

@@ -105,7 +105,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in a folder, or of the libraries to download if it has none."""
+    """Return `package==version` of the libraries in a folder, or of the libraries to download if it is empty."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 

@@ -52,9 +52,8 @@ class PackageIndex:
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
         """
-        uris = self._apt_get("install", "-y", "--print-uris", *names) + self._apt_get(
-            "download", "--print-uris", *alone
-        )
+        uris = self._apt_get("install", "-y", "--print-uris", *names)
+        uris += self._apt_get("download", "--print-uris", *alone)
         # A line is 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH.
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 

@@ -104,7 +104,7 @@ class Host:
                 options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
-            session.disable_fallback()  # otherwise onnxruntime would repeat a run that fails on the CPU
+            session.disable_fallback()  # otherwise onnxruntime would repeat a failed run on the CPU
             if _PROVIDER not in session.get_providers():  # onnxruntime falls back to the CPU without an error
                 raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
             call = "Run"
