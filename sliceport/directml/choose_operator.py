@@ -28,11 +28,7 @@ _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator
 
 
 class NotLoweredError(Exception):
-    """The error for a copy that no operator can perform.
-
-    Attributes:
-        code: The code of the `Refusal`. The message of the error is the rule that the copy breaks.
-    """
+    """The error for a copy that no operator can perform: the code of the `Refusal`, and the broken rule as message."""
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)

@@ -115,9 +115,10 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
     split = _make_split_call(node.element, parts, source, state)
-    if split is not None:
-        return [split], aliases
-    return [_make_slice_call(node.element, cut, source, state) for cut in parts], aliases
+    calls = [_make_slice_call(node.element, cut, source, state) for cut in parts] if split is None else [split]
+    for cut in cuts:
+        state.buffers.store_output(cut, node)
+    return calls, aliases
 
 
 def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
@@ -128,7 +129,11 @@ def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int
         return {}
     cuts = [node.cuts[0] for node in nodes.values()]
     call = _make_split_call(first.element, cuts, state.buffers.locate_input(first), state)
-    return {} if call is None else {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
+    if call is None:
+        return {}
+    for node in nodes.values():
+        state.buffers.store_output(node.cuts[0], node)
+    return {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:

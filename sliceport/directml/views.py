@@ -22,11 +22,11 @@ class Location:
 
 
 class Buffers:
-    """The locations of a model's values, including the views that lowering makes."""
+    """The locations of a model's values: outputs of nodes that are lowered already, and inputs of the model."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._views: dict[tuple[tuple[str, ...], str], Location] = {}
+        self._outputs: dict[tuple[tuple[str, ...], str], Location] = {}
 
     def locate_input(self, node: Resolved) -> Location:
         """Return the location of a node's input.
@@ -35,11 +35,15 @@ class Buffers:
             UsageError: The layout does not fit the input's shape.
         """
         for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
-            view = self._views.get((node.scope[:depth], node.input))
-            if view is not None:
-                return view
+            output = self._outputs.get((node.scope[:depth], node.input))
+            if output is not None:
+                return output
         shape = node.cuts[0].region.input_shape
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
+
+    def store_output(self, cut: Cut, node: Resolved) -> None:
+        """Store the location of an output of a lowered node, so that a later node reads what this node writes."""
+        self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
         """Return the strides requested for an output, or None for packed row-major.
@@ -79,7 +83,7 @@ class Buffers:
         if tensor is None:
             return None
         binding = Binding(source.binding.value, byte_offset)
-        self._views[node.scope, cut.output] = Location(binding, strides)
+        self._outputs[node.scope, cut.output] = Location(binding, strides)
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
     def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:

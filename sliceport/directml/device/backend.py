@@ -14,11 +14,7 @@ Progress = Callable[[str], None]
 
 
 class HostBackend(ABC):
-    """A way to install and run the host program.
-
-    Attributes:
-        text: A short description for `status`.
-    """
+    """A way to install and run the host program. `text` is its short description for `status`."""
 
     text: str
 

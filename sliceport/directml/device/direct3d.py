@@ -62,9 +62,6 @@ class Direct3DDevice(OperatorFactory):
         folder: The folder of DirectML.dll.
         adapter: The number of the adapter, in the order of DXGI.
 
-    Attributes:
-        adapter: The name of the adapter.
-
     Raises:
         CallFailed: No adapter has this number, or a device cannot be created on the adapter.
         OSError: A library cannot be loaded.
@@ -75,7 +72,7 @@ class Direct3DDevice(OperatorFactory):
         chosen = factory.create("EnumAdapters", 7, adapter)
         description = ctypes.create_string_buffer(304)  # DXGI_ADAPTER_DESC
         chosen.call("GetDesc", 8, ctypes.addressof(description))
-        self.adapter = ctypes.wstring_at(ctypes.addressof(description))  # the name is the first member
+        self.adapter = ctypes.wstring_at(ctypes.addressof(description))  # its first member, the name
         create_device = _load("d3d12.dll").D3D12CreateDevice
         self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1

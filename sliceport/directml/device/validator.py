@@ -177,14 +177,11 @@ class _LinkMap(ctypes.Structure):
 
 
 class _ComObject:
-    """A COM object whose methods are Python functions.
+    """A COM object at `address` whose methods are Python functions. It lives as long as this value.
 
     Args:
         size: Number of methods; a method without a function returns E_NOTIMPL.
         methods: The functions by their positions in the table of methods.
-
-    Attributes:
-        address: The address of the object, valid as long as this value lives.
     """
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:

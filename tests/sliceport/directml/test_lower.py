@@ -14,7 +14,7 @@ import pytest
 from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import gathered, padded, run_call, run_node
+from running import as_bytes, gathered, padded, run_call, run_node
 
 from sliceport.directml import lower
 from sliceport.directml.choose_operator import choose_split
@@ -492,6 +492,27 @@ class TestLayouts:
     def test_a_layout_holds_for_tensors_of_its_rank_alone(self) -> None:
         region = Region.of((4, 6), (range(4), range(1, 3)))
         assert operator(lower_one(region, input_layout="NHWC")).input_tensor.strides is None
+
+    @pytest.mark.parametrize("options", [{"input_layout": "NHWC"}, {"output_layout": "NHWC"}])
+    @pytest.mark.parametrize("is_copy", [True, False])
+    def test_an_output_of_an_earlier_node_is_read_as_it_was_written(
+        self, options: dict[str, Any], *, is_copy: bool
+    ) -> None:
+        channels = range(1, 3) if is_copy else range(2)
+        x = np.arange(64, dtype=np.float32).reshape(1, 4, 4, 4) if is_copy else np.arange(32.0).reshape(2, 4, 4)
+        x = x.astype(np.float32)
+        ranges = (channels, range(4), range(4))
+        first = node(Region(x.shape, (range(1), *ranges) if is_copy else ranges, (1, 2, 4, 4)), name="a")
+        second = node(Region.of((1, 2, 4, 4), (range(1), range(1), range(1, 3), range(4))), name="b", value="a0")
+        program = lower_nodes([first, second], Options(**options))
+        strided = x.transpose(0, 2, 3, 1) if is_copy and "input_layout" in options else x
+        buffers = {"x": as_bytes(strided)}
+        for lowered in program.nodes:
+            buffers |= {alias.output: buffers[alias.value] for alias in lowered.aliases}
+            for call in lowered.calls:
+                buffers |= run_call(call, buffers)
+        expected = x.reshape(1, -1, 4, 4)[:, channels.start : channels.start + 1, 1:3]
+        assert buffers["b0"].view(np.float32).tolist() == expected.reshape(-1).tolist()
 
     @pytest.mark.parametrize("strides", [(1,), (-6, 1), (6, -1), (-6, -1)])
     def test_strides_that_do_not_fit_are_a_usage_error(self, strides: tuple[int, ...]) -> None:
