@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -219,8 +219,9 @@ class Device:
             config["ep.dml.disable_graph_fusion"] = "1"
         weights = weights or {}
         files = list(dict.fromkeys(weight.path for weight in weights.values()))
-        request = {
+        request: dict[str, Any] = {
             "do": "onnx",
+            "files": [],
             "model_size": len(model),
             "weights": [
                 asdict(weight) | {"name": name, "file": files.index(weight.path)} for name, weight in weights.items()
@@ -232,13 +233,10 @@ class Device:
             "outputs": list(outputs),
             "config": config,
         }
-        with ExitStack() as stack:
-            try:
-                descriptors = [stack.enter_context(open(path, "rb")).fileno() for path in files]
-            except OSError as error:
-                raise DeviceError(f"'{error.filename}' cannot be read ({error.strerror}).") from None
-            request["files"] = [{"size": os.fstat(descriptor).st_size} for descriptor in descriptors]
-            header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], descriptors)
+        for path in files:
+            with _open_data_file(path) as file:
+                request["files"].append({"size": os.fstat(file.fileno()).st_size})
+        header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], files)
         results, position = [], 0
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
@@ -247,9 +245,9 @@ class Device:
         return results, [NodeRun(*node) for node in header["nodes"]]
 
     def _ask(
-        self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[int] = ()
+        self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[str] = ()
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request with descriptors of data files, and return the header and the payload of the answer.
+        """Send a request and data files, given by their paths, and return the header and the payload of the answer.
 
         With `retries`, the request is sent to up to three hosts. It has failed when a failure occurs twice, or when it
         takes too long once. A failure to create the device does not depend on the request and is transient on a busy
@@ -258,7 +256,7 @@ class Device:
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: The host program cannot be started, or the request is too large for it.
+            DeviceError: The host program cannot be started, the request is too large, or a data file cannot be read.
         """
         failures: list[str] = []
         while True:
@@ -276,7 +274,7 @@ class Device:
             return answer
 
     def _ask_once(
-        self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[int]
+        self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request once, and return its answer. A host program that does not answer is killed."""
         parts = [memoryview(part).cast("B") for part in payload if len(part)]
@@ -349,12 +347,13 @@ def _exchange(
     process: subprocess.Popen[bytes],
     parts: Sequence[memoryview],
     files_socket: socket.socket | None,
-    files: Sequence[int],
+    files: Sequence[str],
 ) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame and descriptors of files, and return the header and the payload of the answer.
+    """Send the parts of a frame and data files, and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
+        DeviceError: A data file cannot be read.
     """
     assert process.stdin is not None
     for part in parts:
@@ -362,12 +361,21 @@ def _exchange(
         while written < len(part):
             written += process.stdin.write(part[written:])
     # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
-    # because a socket holds fewer than 300 of them until the host program reads them.
+    # because a socket holds fewer than 300 of them until the host program reads them. Each is open only while it is
+    # sent, because many systems let a process open at most 1024 files.
     if sys.platform != "win32" and files_socket is not None:
-        for descriptor in files:
-            socket.send_fds(files_socket, [b"f"], [descriptor])
+        for path in files:
+            with _open_data_file(path) as file:
+                socket.send_fds(files_socket, [b"f"], [file.fileno()])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
     return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+
+
+def _open_data_file(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DeviceError(f"'{path}' cannot be read ({error.strerror}).") from None
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:

@@ -195,11 +195,10 @@ def test_data_file_that_cannot_be_mapped_leaves_nothing_behind(directml: device.
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "other.bin").write_bytes(bytes(16))
     (tmp_path / "empty.bin").touch()
-    with open(tmp_path / "other.bin", "rb") as other, open(tmp_path / "empty.bin", "rb") as empty:
-        request = {"do": "facts", "levels": [0x1000], "files": [{"size": 2**62}, {"size": 16}]}
-        with pytest.raises(device.CallFailed, match="mmap failed"):
-            directml._ask(request, files=[other.fileno(), other.fileno()])
-        directml._ask(request | {"files": [{"size": 0}]}, files=[empty.fileno()])
+    request = {"do": "facts", "levels": [0x1000], "files": [{"size": 2**62}, {"size": 16}]}
+    with pytest.raises(device.CallFailed, match="mmap failed"):
+        directml._ask(request, files=[str(tmp_path / "other.bin")] * 2)
+    directml._ask(request | {"files": [{"size": 0}]}, files=[str(tmp_path / "empty.bin")])
     weights = {"w": device.StoredTensor(str(tmp_path / "w.bin"), 0, 16, 1, (4,))}
     (y,) = directml.run_onnx((tmp_path / "m.onnx").read_bytes(), {"x": np.zeros(4, np.float32)}, ["y"], weights=weights)
     assert y.tolist() == [1, 2, 3, 4]
