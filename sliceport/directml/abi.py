@@ -67,7 +67,6 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     for schema in SCHEMAS.values()
 } | {cls.__name__: cls for cls in (DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, DML_OPERATOR_DESC)}
 
-
 _PADDING = 64
 """Number of zeros after each array, so that DirectML reads no other memory if DimensionCount is too large."""
 

@@ -22,9 +22,9 @@ class Options:
 
     Attributes:
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order (`NHWC`, `0,2,3,1`), which holds for
-            tensors of its rank, or strides in elements by value name. All other tensors are packed row-major. It does
-            not apply to an output of another slicing node.
+        input_layout: Memory layout of the tensors that are sliced, except outputs of other slicing nodes: an axis order
+            (`NHWC`, `0,2,3,1`), which holds for tensors of its rank, or strides in elements by value name. All other
+            tensors are packed row-major.
         output_layout: The same for the outputs, also where another slicing node reads them.
         views: Whether forward slices become views of the input's buffer if DirectML can bind such a view.
 

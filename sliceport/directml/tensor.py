@@ -78,9 +78,7 @@ def axis_order(layout: str) -> tuple[int, ...]:
 
 
 def packed_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Return the strides of a packed tensor.
-
-    `order` lists the axes from outermost to innermost in memory; None is row-major.
+    """Return the strides of a packed tensor. `order` lists its axes from outermost to innermost; None is row-major.
 
     >>> packed_strides((1, 1, 3, 5), axis_order("NHWC"))
     (15, 1, 5, 1)

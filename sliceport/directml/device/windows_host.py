@@ -194,8 +194,7 @@ def main() -> None:
     """Serve the pipe. Answers go to a copy of stdout; stdout becomes stderr, so that no library writes into a frame."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    host = Host(Path(sys.argv[1]), int(os.environ.get(ADAPTER, "0")))
-    serve(host, sys.stdin.buffer, answers)
+    serve(Host(Path(sys.argv[1]), int(os.environ.get(ADAPTER, "0"))), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":
