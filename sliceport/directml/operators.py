@@ -44,6 +44,7 @@ class Slice1(_OneOutput):
     input_window_strides: tuple[int, ...]
 
     def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the window lies within the input and has an element for each of the output."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -77,6 +78,7 @@ class Slice(_OneOutput):
     strides: tuple[int, ...]
 
     def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the elements to copy lie within the input and fill the output."""
         _check_arrays(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
@@ -106,6 +108,7 @@ class Split:
         return self.output_tensors
 
     def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the outputs tile the axis and have the input's size on every other axis."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
                 f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
@@ -135,6 +138,7 @@ class ElementWiseIdentity(_OneOutput):
     scale_bias: None = None
 
     def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless input and output have equal sizes."""
         if self.output_tensor.sizes != self.input_tensor.sizes:
             raise InvalidDescriptor(
                 f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "

@@ -108,7 +108,7 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
     >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
     8
     """
-    words = -(-_span(sizes, strides) * data_type.bits // 32)
+    words = -(-_span(sizes, strides) * data_type.bits // 32)  # rounded up
     return words * 4
 
 

@@ -358,7 +358,7 @@ def _exchange(
     assert process.stdin is not None
     for part in parts:
         written = 0
-        while written < len(part):
+        while written < len(part):  # a pipe may accept only a part at once
             written += process.stdin.write(part[written:])
     # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
     # because a socket holds fewer than 300 of them until the host program reads them. Each is open only while it is

@@ -43,11 +43,7 @@ class PackageIndex:
         self._apt_get("update")
 
     def find(self, names: Sequence[str], alone: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of packages in bytes, by name.
-
-        Args:
-            names: Packages to download with their dependencies.
-            alone: Packages to download without their dependencies.
+        """Return the sizes of packages in bytes by name: `names` with their dependencies, `alone` without them.
 
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.

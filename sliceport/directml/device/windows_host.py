@@ -167,7 +167,7 @@ def _make_values(
         # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: description["size"]] = content
-        array = memory.view(f"V{width}").reshape(description["shape"])
+        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only the width of this type
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers
