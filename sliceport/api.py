@@ -37,7 +37,7 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms.
+        output_layout: Memory layout of the outputs, in the same forms, also if another slicing node reads them.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
         strict: Whether a refused node raises instead of being reported.

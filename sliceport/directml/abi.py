@@ -1,7 +1,7 @@
 """The operators as C structs, ready for IDMLDevice::CreateOperator.
 
-Layouts follow DirectML.h on 64-bit targets: UINT, INT and enums have 4 bytes, pointers and UINT64 have 8. The
-structures of the operators are made from their tables (`schema`).
+Layouts follow DirectML.h on 64-bit targets: UINT, INT and enums have 4 bytes, pointers and UINT64 have 8. The structs
+of the operators are built from their tables in `schema`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class DML_BUFFER_TENSOR_DESC(ctypes.Structure):  # noqa: N801 - the header's nam
 
 
 class DML_TENSOR_DESC(ctypes.Structure):  # noqa: N801
-    """A tensor of some kind; here always DML_TENSOR_TYPE_BUFFER."""
+    """A kind of tensor, here always DML_TENSOR_TYPE_BUFFER, and a pointer to its struct."""
 
     _fields_ = (("Type", ctypes.c_int32), ("Desc", ctypes.c_void_p))
 
 
 class DML_OPERATOR_DESC(ctypes.Structure):  # noqa: N801
-    """An operator of some type."""
+    """A DML_OPERATOR_TYPE, and a pointer to the operator's own struct."""
 
     _fields_ = (("Type", ctypes.c_int32), ("Desc", ctypes.c_void_p))
 
@@ -67,20 +67,19 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     for schema in SCHEMAS.values()
 } | {cls.__name__: cls for cls in (DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, DML_OPERATOR_DESC)}
 
-
 _PADDING = 64
-"""Number of zeros after each array, so that DirectML can refuse a too large DimensionCount without reading beyond."""
+"""Number of zeros after each array, so that DirectML reads no other memory if DimensionCount is too large."""
 
 
 class _Address(int):
-    """An offset in an `Image` that becomes a pointer."""
+    """An offset in `Image.data` that becomes a pointer."""
 
 
 class Image:
     """The structs and arrays of an operator as bytes that can be placed at any address; see `relocate`.
 
     Attributes:
-        data: The structs and arrays. In place of each pointer is the offset in `data` of what it points to.
+        data: The structs and arrays. Each pointer is stored as the offset in `data` of its target.
         pointers: The offsets of the pointers. Adding the address of `data` to each pointer makes it valid.
         desc: The offset of the DML_OPERATOR_DESC.
 
@@ -96,12 +95,13 @@ class Image:
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
     def _add_field(self, kind: Kind, value: Any) -> int | None:
-        """Add what a member points to, and return the value of the member: a number, an address or None."""
+        """Add the target of a pointer, and return the value of any member: a number, an address or None for null."""
         if kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
             return self._add_array("I" if kind == "uints" else "i", value)
         tensors = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
+        # These structs have a multiple of 8 bytes, so they form an array. A SPLIT without outputs has a null pointer.
         array_of_tensors = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, tensor]) for tensor in tensors]
         return array_of_tensors[0] if array_of_tensors else None
 
@@ -121,20 +121,23 @@ class Image:
         )
 
     def _add_array(self, code: str, values: Sequence[int]) -> _Address:
-        """Add numbers of a type code of the module `array`, and zeros behind them; see `_PADDING`."""
+        """Add numbers of a type, given by its code in the module `array`, and the zeros of `_PADDING`."""
         try:
             return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
         except OverflowError as error:
             raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
-        """Add a struct with these members, and note the offsets of its pointers."""
+        """Add a struct with these members, and store the offsets of its pointers."""
         # ctypes does not accept numbers for pointers, so pointers are null at first and are overwritten below.
-        start = self._add(bytes(kind(*(None if isinstance(value, _Address) else value for value in values))))
+        struct = kind(*(None if isinstance(value, _Address) else value for value in values))
+        start = self._add(bytes(struct))
         for (name, _), value in zip(kind._fields_, values, strict=True):  # type: ignore[misc]
             if isinstance(value, _Address):
                 self.pointers.append(start + getattr(kind, name).offset)
                 self.data[self.pointers[-1] : self.pointers[-1] + 8] = value.to_bytes(8, "little")
+            elif value is not None and getattr(struct, name) != value:  # ctypes drops the bits that do not fit
+                raise InvalidDescriptor(f"{name}={value} does not fit its field in DirectML.h.")
         return start
 
     def _add(self, data: bytes) -> _Address:
@@ -145,7 +148,7 @@ class Image:
 
 
 def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Replace the offsets at `pointers` in an image's `data` by addresses, and return the memory of `data`."""
+    """Replace the offsets at `pointers` in the `data` of an `Image` by addresses, and return the memory of `data`."""
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
     for position in pointers:
@@ -154,7 +157,7 @@ def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_
 
 
 class NativeOperator:
-    """An operator in C memory; pointers stay valid as long as this object lives.
+    """An operator in C memory. Its pointers stay valid as long as this object lives.
 
     Attributes:
         desc: The DML_OPERATOR_DESC to pass by reference to CreateOperator.

@@ -1,8 +1,8 @@
 """Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
-A split becomes one SPLIT. A change of layout alone becomes one ELEMENT_WISE_IDENTITY, if that accepts the elements.
-Every other copy becomes one SLICE1, or one SLICE below feature level 2.1. Elements of a type that the operator does not
-accept at the level are copied as elements of another type with the same bits (`find_carriers`).
+A split becomes one SPLIT. A change of layout alone becomes one ELEMENT_WISE_IDENTITY, if it accepts the elements. Every
+other copy becomes one SLICE1, or one SLICE below feature level 2.1. If the operator does not accept the type of the
+elements at the level, the elements are copied as another type with the same bits (`find_carriers`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from sliceport.directml.elements import ELEMENT_BITS, Carrier, find_carriers
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.layouts import Strides
 from sliceport.directml.operators import INT32_MAX, ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.schema import SLICE, SLICE1, OperatorSchema, Support
 from sliceport.directml.strided_copy import StridedCopy
@@ -19,21 +18,17 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""The integer type as which ELEMENT_WISE_IDENTITY copies a float type, because it may change NaNs of a float type.
+"""The types that replace float types in ELEMENT_WISE_IDENTITY, which may change the bits of a float NaN.
 
-See "signalling NaNs" in `directml.toml`.
+See "signalling NaNs" in `sliceport/defects/directml.toml`.
 """
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
-"""Builder of an operator from a copy, its input and outputs, and the number of leading dimensions of size 1 in them."""
+"""Builder of an operator from a copy, its padded input and outputs, and the number of dimensions that padding adds."""
 
 
 class NotLoweredError(Exception):
-    """The error for a copy that no operator can perform.
-
-    Attributes:
-        code: The code of the `Refusal`. The message of the error is the broken rule.
-    """
+    """The error for a copy that no operator can perform: the code of the `Refusal`, and the broken rule as message."""
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)
@@ -41,7 +36,7 @@ class NotLoweredError(Exception):
 
 
 def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operator:
-    """Return the SPLIT for a copy with a split axis.
+    """Return the SPLIT for a copy with a split axis; `element` is the ONNX name of the element type.
 
     Raises:
         NotLoweredError: SPLIT cannot perform the copy at this level.
@@ -56,7 +51,7 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         copy: The copy.
         element: ONNX name of the element type.
         level: The feature level.
-        selects_all: Whether the output is the whole input, in another layout.
+        selects_all: Whether the output is the whole input, so that only the layout can differ.
 
     Raises:
         NotLoweredError: No operator can perform the copy at this level.
@@ -66,7 +61,7 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         try:
             return _build_with_best_carrier(copy, carried_type, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
-            pass  # At the lowest levels, SLICE accepts more data types.
+            pass  # SLICE accepts more data types at the lowest levels.
     if SLICE1.support(level):
         return _build_with_best_carrier(copy, element, level, SLICE1, _build_slice1)
     if any(selected.step < 0 for selected in copy.selected[0]):
@@ -81,11 +76,11 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return the operator that copies the elements as the best data type that it accepts.
+    """Return the operator of `schema` that copies the elements as the best data type that it accepts.
 
     Raises:
         NotLoweredError: The operator does not exist at this level, accepts no data type that carries the elements, or
-            has limits that the copy exceeds.
+            has limits that the copy exceeds, or elements of an output share an address.
     """
     support = schema.support(level)
     if support is None:
@@ -105,6 +100,7 @@ def _build_with_best_carrier(
 def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema, support: Support) -> None:
     """Raise NotLoweredError if the copy's steps or rank exceed the limits of the operator."""
     rank = len(copy.sizes)
+    # The parts of a split all have steps of 1, so the first output stands for all outputs.
     step = max((abs(selected.step) for selected in copy.selected[0]), default=1)
     if step > INT32_MAX:
         raise NotLoweredError(
@@ -119,14 +115,11 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Build the operator from the tensors of a copy, padded with leading dimensions of 1 to the operator's least rank.
-
-    Raises:
-        NotLoweredError: A tensor is too large, or elements of an output share an address.
-    """
-    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _descriptor_strides(copy, copy.input_strides))
+    """Return the operator for a copy, with tensors padded by leading dimensions of 1 to the operator's least rank."""
+    # The copy of a single element has no axes, but a tensor needs a dimension.
+    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
     outputs = [
-        BufferTensor.of(carrier.data_type, counts or (1,), _descriptor_strides(copy, strides))
+        BufferTensor.of(carrier.data_type, counts or (1,), strides or None)
         for counts, strides in zip(copy.counts, copy.output_strides, strict=True)
     ]
     for tensor in (input_tensor, *outputs):
@@ -141,12 +134,6 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
     rank = max(len(copy.sizes), support.min_rank, 1)
     padded = [tensor.padded_to(rank) for tensor in outputs]
     return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
-
-
-def _descriptor_strides(copy: StridedCopy, strides: Strides) -> Strides | None:
-    """Return the strides to put in the descriptor, or None if all tensors are packed or have a single element."""
-    # A copy of a single element has no axes, so no strides.
-    return None if copy.is_packed or not strides else strides
 
 
 def _build_slice1(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice1:

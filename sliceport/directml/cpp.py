@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sliceport.directml.operators import Operator
-from sliceport.directml.program import Binding, Call, LoweredNode, Program
+from sliceport.directml.program import Binding, LoweredNode, Program
 from sliceport.directml.tensor import BufferTensor
 
 _HEAD = """\
@@ -20,7 +20,7 @@ _HEAD = """\
 
 namespace sliceport_program {{
 
-// A tensor of an operator: where it starts in the buffer of a value of the model.
+// The place of an operator's tensor: its start in the buffer of a value of the model.
 struct Binding {{
     const char *value;
     UINT64 byte_offset;
@@ -54,28 +54,31 @@ inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, o
 
 
 def to_header(program: Program) -> str:
-    """Return the header of a program. Calls with equal descriptors share an operator.
+    """Return the text of the header for a program. Calls with equal descriptors share an operator.
 
     Each refused node, and each output that lies in its input's buffer, becomes a comment.
     """
     indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
-    # Siblings share a call. In reversed order, the first sibling is stored last, so that the call gets its name.
+    # Siblings share a call, which gets the name of the first sibling: in reversed order, that name is stored last.
     names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
     lines = [_HEAD.format(level=program.feature_level)]
     for operator, i in indices.items():
         lines += _define_operator(operator, f"operator_{i}")
     descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in indices.items()]
     lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
+    calls = []
     for call in program.calls:
         outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
-    lines += _define_array("Call", "calls", [_format_call(call, names[call.id], indices) for call in program.calls])
+        source = f"{_quote(names[call.id])}, {indices[call.operator]}, {_format_binding(call.input)}"
+        calls.append(f"{{{source}, outputs_{call.id}, {len(call.outputs)}}}")
+    lines += _define_array("Call", "calls", calls)
     lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL
 
 
 def _define_operator(operator: Operator, name: str) -> Iterator[str]:
-    """Yield the constants of an operator; its struct comes last and is called `name`."""
+    """Yield the definitions of an operator's constants. Its struct comes last, because it points to the others."""
     members = []
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)
@@ -94,23 +97,19 @@ def _define_operator(operator: Operator, name: str) -> Iterator[str]:
 
 
 def _define_tensors(tensors: Sequence[BufferTensor], name: str) -> Iterator[str]:
-    """Yield the constants of tensors; an array of DML_TENSOR_DESC comes last and is called `name`."""
+    """Yield the definitions of tensors' constants. The array `name` of DML_TENSOR_DESC comes last."""
     for i, tensor in enumerate(tensors):
         strides = "nullptr"
         yield _define_numbers("UINT", f"{name}_{i}_sizes", tensor.sizes)
         if tensor.strides is not None:
             strides = f"{name}_{i}_strides"
             yield _define_numbers("UINT", strides, tensor.strides)
-        fields = (
-            f"DML_TENSOR_DATA_TYPE_{tensor.data_type.name}",
-            "DML_TENSOR_FLAG_OWNED_BY_DML" if tensor.flags else "DML_TENSOR_FLAG_NONE",
-            str(tensor.rank),
-            f"{name}_{i}_sizes",
-            strides,
-            str(tensor.total_tensor_size_in_bytes),
-            str(tensor.guaranteed_base_offset_alignment),
+        flags = "DML_TENSOR_FLAG_OWNED_BY_DML" if tensor.flags else "DML_TENSOR_FLAG_NONE"
+        yield (
+            f"inline constexpr DML_BUFFER_TENSOR_DESC {name}_{i} = "
+            f"{{DML_TENSOR_DATA_TYPE_{tensor.data_type.name}, {flags}, {tensor.rank}, {name}_{i}_sizes, {strides}, "
+            f"{tensor.total_tensor_size_in_bytes}, {tensor.guaranteed_base_offset_alignment}}};"
         )
-        yield f"inline constexpr DML_BUFFER_TENSOR_DESC {name}_{i} = {{{', '.join(fields)}}};"
     descs = ", ".join(f"{{DML_TENSOR_TYPE_BUFFER, &{name}_{i}}}" for i in range(len(tensors)))
     yield f"inline constexpr DML_TENSOR_DESC {name}[] = {{{descs}}};"
 
@@ -127,17 +126,12 @@ def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 
 
-def _format_call(call: Call, node: str, indices: dict[Operator, int]) -> str:
-    source = _format_binding(call.input)
-    fields = (_quote(node), str(indices[call.operator]), source, f"outputs_{call.id}", str(len(call.outputs)))
-    return f"{{{', '.join(fields)}}}"
-
-
 def _format_binding(binding: Binding) -> str:
     return f"{{{_quote(binding.value)}, {binding.byte_offset}}}"
 
 
 def _list_comments(lowered: LoweredNode) -> Iterator[str]:
+    """Yield the comments about outputs that no call computes."""
     if lowered.reason is not None:
         yield f"refused: {_quote(lowered.reason.message)}"
     for alias in lowered.aliases:

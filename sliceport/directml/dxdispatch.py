@@ -1,7 +1,7 @@
-"""One operator as a model file for Microsoft's DxDispatch tool, which loads it unmodified.
+"""One operator as a model file for Microsoft's tool DxDispatch.
 
 Source: the parser of DxDispatch (`JsonParsers.cpp`). A resource is a whole buffer; the operator's tensor defines the
-sizes and strides over it. Output buffers start as zeros, and are written to `.npy` files after the run.
+sizes and strides over it. DxDispatch fills output buffers with zeros, and writes them to `.npy` files after the run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sliceport.directml.operators import Operator, Split, to_json
-from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.directml.tensor import DataType
 from sliceport.sandbox.place import write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
-"""Size in bytes above which inputs are not written as `.npy`; DxDispatch fills them with a sequence instead."""
+"""Size in bytes above which inputs are not written as `.npy`; DxDispatch then fills them by counting up from 0."""
 NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataType if kind.bits >= 8}
 """Type codes of NumPy, such as `f4` for FLOAT32."""
 
@@ -26,16 +26,15 @@ NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataT
 def example_input(operator: Operator) -> npt.NDArray[Any]:
     """Return an input buffer for an operator: as many elements as the tensor spans, counting up from 0.
 
-    The count wraps before the first number that the type cannot hold exactly, so that a value in an output shows where
-    it came from.
+    The count starts again at 0 before the first number that the type cannot hold exactly, so that a value in an output
+    shows where it came from.
     """
     tensor = operator.input_tensor
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")
-    # The first powers of two after which a float type skips integers.
-    limit = {"f2": 2048, "f4": 2**24, "f8": 2**53}.get(NUMPY_TYPES[tensor.data_type])
-    if limit is None:
-        limit = int(np.iinfo(dtype).max) + 1
-    return (np.arange(tensor.physical_size, dtype=np.int64) % min(limit, 2**62)).astype(dtype)
+    # From this power of two on, a float type skips integers.
+    limit = 2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else int(np.iinfo(dtype).max) + 1
+    limit = min(limit, 2**62)  # fits the int64 of the count
+    return (np.arange(tensor.physical_size, dtype=np.int64) % limit).astype(dtype)
 
 
 def build_model(operator: Operator, name: str, input_file: str, output_files: Sequence[str]) -> dict[str, Any]:
@@ -43,9 +42,9 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
     Args:
         operator: The descriptor.
-        name: Name of the dispatchable.
-        input_file: The `.npy` file that holds the input buffer, relative to the folder of the model file.
-        output_files: File of each output, relative to DxDispatch's output folder.
+        name: Name of the operator in the model.
+        input_file: The `.npy` file of the input buffer, relative to the folder of the model file.
+        output_files: The `.npy` file for each output, relative to DxDispatch's output folder.
     """
     outputs = [f"output_{i}" for i in range(len(output_files))]
     resources: dict[str, Any] = {"input": {"initialValues": {"sourcePath": input_file}}}
@@ -53,15 +52,20 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
     bindings = {"InputTensor": "input", **output_binding}
     commands: list[dict[str, Any]] = [{"type": "dispatch", "dispatchable": name, "bindings": bindings}]
     for resource, file, tensor in zip(outputs, output_files, operator.outputs, strict=True):
-        resources[resource] = _zero_resource(tensor)
-        commands.append(
-            {"type": "writeFile", "resource": resource, "targetPath": file, "dimensions": _dimensions(tensor)}
-        )
+        size = tensor.total_tensor_size_in_bytes
+        resources[resource] = {
+            "initialValuesDataType": tensor.data_type.name,
+            "initialValues": {"valueCount": -(-size * 8 // tensor.data_type.bits), "value": 0},
+            "sizeInBytes": size,
+        }
+        # writeFile has no strides, so a strided tensor is written as its whole buffer.
+        dimensions = list(tensor.sizes) if tensor.strides is None else [tensor.physical_size]
+        commands.append({"type": "writeFile", "resource": resource, "targetPath": file, "dimensions": dimensions})
     return {"resources": resources, "dispatchables": {name: to_json(operator)}, "commands": commands}
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model `name`.json into `folder`, with its example input unless that is too large."""
+    """Write the DxDispatch model `name`.json into `folder`, with a file for its input unless that is too large."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor
@@ -73,19 +77,3 @@ def write_model(operator: Operator, name: str, folder: Path) -> None:
             "initialValues": {"valueCount": tensor.physical_size, "valueStart": 0, "valueDelta": 1},
         }
     write_json(folder / f"{name}.json", data)
-
-
-def _zero_resource(tensor: BufferTensor) -> dict[str, Any]:
-    """Return a resource of at least TotalTensorSizeInBytes, every element 0."""
-    elements = -(-tensor.total_tensor_size_in_bytes * 8 // tensor.data_type.bits)
-    return {
-        "initialValuesDataType": tensor.data_type.name,
-        "initialValues": {"valueCount": elements, "value": 0},
-        "sizeInBytes": tensor.total_tensor_size_in_bytes,
-    }
-
-
-def _dimensions(tensor: BufferTensor) -> list[int]:
-    """Return the dimensions of an output for the command writeFile."""
-    # writeFile has no strides, so a strided tensor is written as its whole buffer.
-    return list(tensor.sizes) if tensor.strides is None else [tensor.physical_size]

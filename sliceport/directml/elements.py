@@ -1,6 +1,6 @@
-"""Carriers of element types: DirectML data types of the same, a smaller or a larger width that copy the same bits.
+"""Carriers: DirectML data types that hold the bits of an ONNX element type, so that an operator copies its elements.
 
-Slicing copies elements without computing with them, so only their bits matter. Sources: TensorProto.DataType of
+Slicing does not compute with elements, so a carrier may have another width. Sources: TensorProto.DataType of
 onnx.proto, DML_TENSOR_DATA_TYPE of DirectML.h.
 """
 
@@ -32,8 +32,8 @@ class Carrier:
 
     Attributes:
         data_type: The DirectML type.
-        spread: Number of carrier elements per element (2 for a 64-bit type as pairs of UINT32).
-        group: Number of elements per carrier element (2 for a 4-bit type in UINT8).
+        spread: Number of carrier elements per element (2 for 64 bits as UINT32); 1 unless the carrier is narrower.
+        group: Number of elements per carrier element (2 for 4 bits as UINT8); 1 unless the carrier is wider.
     """
 
     data_type: DataType
@@ -42,7 +42,7 @@ class Carrier:
 
 
 def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
-    """Yield the carriers for elements of a type, best first, among the data types that an operator accepts.
+    """Yield the carriers for elements of an ONNX type, best first, among the data types that an operator accepts.
 
     >>> next(find_carriers("BFLOAT16", frozenset({DataType.UINT16})))
     Carrier(data_type=<DataType.UINT16: 4>, spread=1, group=1)
@@ -50,7 +50,8 @@ def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Car
     bits = ELEMENT_BITS[element]
     if _NATIVE.get(element) in data_types:
         yield Carrier(_NATIVE[element])
-    # Equal width comes first, then narrower types from wide to narrow, then wider types from narrow to wide.
+    # Equal width comes first, then narrower types from wide to narrow. Wider types come last, from narrow to wide,
+    # because a selection must begin and end between their elements.
     for width in sorted(_UINTS, key=lambda width: (width > bits, -width if width <= bits else width)):
         if _UINTS[width] in data_types:
             yield Carrier(_UINTS[width], spread=max(1, bits // width), group=max(1, width // bits))

@@ -1,6 +1,6 @@
-"""An emulator of the operators on byte buffers: each by the formula of its documentation page, without DirectML.
+"""An emulator that runs operators on byte buffers by the formulas of their documentation pages, without DirectML.
 
-The emulator is an oracle for the lowering, so the two share no arithmetic. It follows the documented formulas:
+The emulator is an oracle for the lowering, so the two share no arithmetic. The formulas are:
   * element offset: the dot product of coordinates and strides (strides page);
   * SLICE1: `Output[c] = Input[CopyStart + InputWindowStrides * c]`, where CopyStart is the window's offset, or its last
     element for a negative stride;
@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 FILL = 0xA5
-"""Initial byte of output buffers that the caller does not pass."""
+"""Value of every byte in output buffers that the caller does not pass."""
 
 
 def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None) -> list[Bytes]:
@@ -33,8 +33,9 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
     Args:
         operator: The descriptor; it is checked first.
-        data: The input tensor's bytes from its base offset on, at least as many as its elements reach.
-        outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed.
+        data: The input buffer's bytes from the start of the tensor to its last element or beyond.
+        outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed. By
+            default all bytes are FILL.
 
     Returns:
         The contents of the output buffers after the run.
@@ -50,17 +51,14 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
     for number, (tensor, before) in enumerate(zip(operator.outputs, outputs, strict=True)):
         after = before.copy()
         elements = _view_elements(after, tensor, f"output {number}")
-        elements[_tensor_offsets(tensor)] = source[_input_offsets(operator, number)]
+        indices = [np.arange(size, dtype=np.int64) for size in tensor.sizes]
+        elements[_grid_offsets(indices, _strides(tensor))] = source[_input_offsets(operator, number, indices)]
         results.append(after)
     return results
 
 
 def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
-    """Return a view of the buffer as elements of the tensor's width.
-
-    Raises:
-        InvalidDescriptor: The buffer ends before the last element of the tensor.
-    """
+    """Return a view of the buffer as elements of the tensor's width, or raise InvalidDescriptor if it is too small."""
     width = tensor.data_type.bits // 8
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < extent * width:
@@ -88,18 +86,13 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
         offsets = indices if stride == 1 else indices * stride
         offsets = offsets.reshape([-1 if other == dim else 1 for other in range(rank)])
         is_zero = total.size == 1 and not total.any()
-        total = offsets if is_zero else total + offsets  # adding to zeros would copy a large grid
+        total = offsets if is_zero else total + offsets  # adding to a single 0 would copy a large grid
     return total
 
 
-def _tensor_offsets(tensor: BufferTensor) -> Offsets:
-    return _grid_offsets([np.arange(size, dtype=np.int64) for size in tensor.sizes], _strides(tensor))
-
-
-def _input_offsets(operator: Operator, number: int) -> Offsets:
-    """Return for each element of output `number` the offset of the input element that it copies."""
-    output = operator.outputs[number]
-    coordinates = [np.arange(size, dtype=np.int64) for size in output.sizes]
+def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) -> Offsets:
+    """Return for each element of output `number`, whose indices are given, the offset of the input element to copy."""
+    coordinates = list(indices)
     if isinstance(operator, Slice1):
         for dim, stride in enumerate(operator.input_window_strides):
             copy_start = operator.input_window_offsets[dim]

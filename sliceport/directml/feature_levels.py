@@ -8,7 +8,7 @@ from sliceport.errors import UsageError
 
 
 class FeatureLevel(IntEnum):
-    """A feature level; the value is the header's, so levels compare in order."""
+    """A feature level, with its value in DirectML.h. The values grow with the levels, so levels can be compared."""
 
     V1_0 = 0x1000
     V2_0 = 0x2000
@@ -31,10 +31,10 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def parse(cls, text: str | FeatureLevel) -> FeatureLevel:
-        """Return the level written as `major.minor`.
+        """Return the level that is written as `major.minor`. A `FeatureLevel` is returned as it is.
 
         Raises:
-            UsageError: DirectML has no such level.
+            UsageError: DirectML has no such level, or `text` is of another type.
 
         >>> FeatureLevel.parse("4.1").name
         'V4_1'

@@ -13,7 +13,7 @@ from sliceport.slicing import Region
 
 Strides = tuple[int, ...]
 Layout = str | Mapping[str, Sequence[int]] | None
-"""An axis order (`NHWC`, `0,2,3,1`) for tensors of its rank, or strides in elements by value name. None: row-major."""
+"""A layout as callers give it. `Options.input_layout` describes its forms."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,10 @@ class Options:
 
     Attributes:
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order (`NHWC`, `0,2,3,1`), which holds for
-            tensors of its rank, or explicit strides by value name. None: packed row-major.
-        output_layout: The same for the outputs.
+        input_layout: Memory layout of the tensors that are sliced, except outputs of other slicing nodes: an axis order
+            (`NHWC`, `0,2,3,1`), which holds for tensors of its rank, or strides in elements by value name. All other
+            tensors are packed row-major.
+        output_layout: The same for the outputs, also where another slicing node reads them.
         views: Whether forward slices become views of the input's buffer if DirectML can bind such a view.
 
     Raises:
@@ -45,12 +46,12 @@ class Options:
         output_layout: Layout = None,
         views: bool = False,
     ) -> Options:
-        """Convert the keyword arguments of `sliceport.lower`.
+        """Return the options that the keyword arguments of `sliceport.lower` describe.
 
         Raises:
             UsageError: The feature level is not known, or a layout is malformed.
         """
-        return cls(FeatureLevel.parse(feature_level), read_layout(input_layout), read_layout(output_layout), views)
+        return cls(FeatureLevel.parse(feature_level), _read_layout(input_layout), _read_layout(output_layout), views)
 
     def __post_init__(self) -> None:
         for layout in (self.input_layout, self.output_layout):
@@ -58,12 +59,8 @@ class Options:
                 axis_order(layout)
 
 
-def read_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """Convert a layout to the form that `Options` accepts. A str is returned unchecked, because `Options` checks it.
-
-    Raises:
-        UsageError: `layout` is neither a str nor a mapping, or strides in it are not integers.
-    """
+def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
+    """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it."""
     if layout is None or isinstance(layout, str):
         return layout
     if not isinstance(layout, Mapping):
@@ -77,7 +74,7 @@ def read_layout(layout: Layout) -> str | dict[str, Strides] | None:
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
     """Return the strides of a value of `shape` in a layout, or None for packed row-major.
 
-    A named layout such as NHWC does not apply to a value of another rank, which stays packed.
+    An axis order such as NHWC does not apply to a value of another rank.
 
     Raises:
         UsageError: The strides in `layout` do not fit the shape of the value.
@@ -103,8 +100,6 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:
     """Whether input and output of a region that selects all elements have the same strides on axes longer than 1."""
-    if input_strides is None and output_strides is None:
-        return True
     source = packed_strides(region.input_shape) if input_strides is None else input_strides
     target = packed_strides(region.output_shape) if output_strides is None else output_strides
     return _strides_of_longer(region.input_shape, source) == _strides_of_longer(region.output_shape, target)

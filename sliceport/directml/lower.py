@@ -1,17 +1,17 @@
 """Lowering of resolved slicing nodes to DirectML operators: exact for every legal node, or a refusal with a reason.
 
-The first of these rules that applies to an output decides:
+The first rule that applies to an output decides:
 
   1. An output that selects nothing needs no operator (DirectML windows cannot be empty).
   2. An output that is the whole input in the same order and layout is an alias and needs no operator. With
-     `Options.views`, so is a forward slice that starts at a multiple of 16 bytes: it becomes a strided tensor over the
+     `Options.views`, a forward slice that starts at a multiple of 16 bytes is an alias, too: a strided tensor over the
      input's buffer (`views`).
   3. Parts that tile an axis become one SPLIT: the outputs of a Split if all are used, or sibling Slices (`siblings`).
   4. A change of layout alone becomes one ELEMENT_WISE_IDENTITY. Every other output becomes one SLICE1, or one SLICE
      below feature level 2.1 (`choose_operator`).
 
 Axes are coalesced first (`strided_copy`), so that an operator has few dimensions. If only some outputs of a Split are
-used, they become slices, because a SPLIT would write every element of its input.
+used, these outputs become slices, because a SPLIT would write every element of its input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from math import prod
 
 from sliceport.directml.choose_operator import NotLoweredError, choose_slice, choose_split
 from sliceport.directml.elements import ELEMENT_BITS
-from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.layouts import Options, Strides
 from sliceport.directml.operators import Operator, check
 from sliceport.directml.program import Alias, Binding, Call, LoweredNode, Program, Verdict
@@ -35,8 +34,7 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""More elements than any buffer has. The limit also keeps Python's `len` from failing, which it does for ranges of 2^63
-or more indices."""
+"""More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails."""
 
 
 @dataclass
@@ -56,7 +54,7 @@ class _Lowering:
     ids: Iterator[int] = field(default_factory=count)
 
     def make_call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
-        """Return a call of a checked operator, with the next number."""
+        """Return a call of an operator, with the next number, on the input at `source` and the buffers of `outputs`."""
         return Call(next(self.ids), operator, source.binding, tuple(map(Binding, outputs)))
 
 
@@ -73,7 +71,11 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
         if i in groups and i not in lowered:
-            lowered |= _lower_siblings({sibling: nodes[sibling] for sibling in groups[i]}, state)
+            group = groups[i]
+            lowered |= _lower_siblings({sibling: nodes[sibling] for sibling in group}, state)
+            if i not in lowered:  # the other siblings need not try the same SPLIT again
+                for sibling in group:
+                    del groups[sibling]
         if i not in lowered:
             lowered[i] = _lower_node(node, state)
     return Program(options.feature_level, tuple(lowered[i] for i in range(len(nodes))))
@@ -94,15 +96,13 @@ def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
 
 
 def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """Return the operators and aliases of one node; both are empty if the node selects nothing.
-
-    Raises:
-        NotLoweredError: No operator can compute an output.
-    """
+    """Return the calls and aliases of one node, none if it selects nothing, or raise NotLoweredError."""
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:
         return [], []
-    _check_element(node.element)
+    if node.element not in ELEMENT_BITS:
+        kind = f"elements of type {node.element}" if node.element else "elements of unknown type"
+        raise NotLoweredError("unsupported_type", f"DirectML has no data type that carries {kind}")
     source = state.buffers.locate_input(node)
     aliases, cuts_to_copy = [], []
     for cut in cuts:
@@ -115,26 +115,25 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
     split = _make_split_call(node.element, parts, source, state)
-    if split is not None:
-        return [split], aliases
-    return [_make_slice_call(node.element, cut, source, state) for cut in parts], aliases
-
-
-def _check_element(element: str) -> None:
-    if element not in ELEMENT_BITS:
-        kind = f"elements of type {element}" if element else "elements of unknown type"
-        raise NotLoweredError("unsupported_type", f"DirectML has no data type that carries {kind}")
+    calls = [_make_slice_call(node.element, cut, source, state) for cut in parts] if split is None else [split]
+    for cut in cuts:
+        state.buffers.store_output(cut, node)
+    return calls, aliases
 
 
 def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
-    """Lower siblings to one SPLIT, and return them by position, or an empty dict if SPLIT cannot compute them."""
+    """Lower siblings, given by position, to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
     nodes = {i: node for i, node in group.items() if isinstance(node, Resolved)}
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
     cuts = [node.cuts[0] for node in nodes.values()]
     call = _make_split_call(first.element, cuts, state.buffers.locate_input(first), state)
-    return {} if call is None else {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
+    if call is None:
+        return {}
+    for node in nodes.values():
+        state.buffers.store_output(node.cuts[0], node)
+    return {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
@@ -144,7 +143,7 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
         return None
     axis, order = tiled
     parts = [cuts[i] for i in order]
-    if _is_beyond_any_buffer(parts[0].region):
+    if prod(parts[0].region.input_shape) > _MAX_ELEMENTS:
         return None
     strides = [state.buffers.output_strides(cut) for cut in parts]
     copy = StridedCopy.of([cut.region for cut in parts], source.strides, strides, axis)
@@ -157,32 +156,15 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
 
 
 def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
-    """Return a call of one operator for one cut. Cuts with equal regions, types and strides share the operator."""
-    strides = state.buffers.output_strides(cut)
-    key = (cut.region, element, source.strides, strides)
+    """Return a call for one cut, or raise NotLoweredError. Equal regions, types and strides share an operator."""
+    region, strides, level = cut.region, state.buffers.output_strides(cut), state.options.feature_level
+    key = (region, element, source.strides, strides)
     if key not in state.slices:
-        state.slices[key] = _build_slice_operator(
-            element, cut.region, source.strides, strides, state.options.feature_level
-        )
-    return state.make_call(state.slices[key], source, [cut.output])
-
-
-def _build_slice_operator(
-    element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
-) -> Operator:
-    """Return the operator that copies a region.
-
-    Raises:
-        NotLoweredError: The region's input is larger than any buffer, or no operator can perform the copy.
-    """
-    if _is_beyond_any_buffer(region):
         elements = prod(region.input_shape)
-        raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")
-    copy = StridedCopy.of([region], input_strides, [output_strides])
-    operator = choose_slice(copy, element, level, selects_all=region.selects_all)
-    check(operator, level)
-    return operator
-
-
-def _is_beyond_any_buffer(region: Region) -> bool:
-    return prod(region.input_shape) > _MAX_ELEMENTS
+        if elements > _MAX_ELEMENTS:
+            raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")
+        copy = StridedCopy.of([region], source.strides, [strides])
+        operator = choose_slice(copy, element, level, selects_all=region.selects_all)
+        check(operator, level)
+        state.slices[key] = operator
+    return state.make_call(state.slices[key], source, [cut.output])

@@ -1,6 +1,7 @@
 """The operators as values: one frozen dataclass per struct, its JSON form, and the rules of its documentation page.
 
-An operator can hold any numbers; `check` raises if they break a rule.
+An operator can hold any numbers; `check` raises if they break a rule. `BufferTensor.check` has the rules about a single
+tensor, and `_check_numbers` of each operator has the rules that relate its numbers and tensors to each other.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _OneOutput:
 
 @dataclass(frozen=True)
 class Slice1(_OneOutput):
-    """DML_SLICE1_OPERATOR_DESC: a strided window of the input, forward or backward (feature level 2.1)."""
+    """DML_SLICE1_OPERATOR_DESC: a strided window of the input, forward or backward (from feature level 2.1 on)."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE1
     input_tensor: BufferTensor
@@ -42,8 +43,8 @@ class Slice1(_OneOutput):
     input_window_sizes: tuple[int, ...]
     input_window_strides: tuple[int, ...]
 
-    def check_rules(self) -> None:
-        """Check the rules of the documentation page, except those about single tensors and feature levels."""
+    def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the window lies within the input and has an element for each of the output."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -57,7 +58,7 @@ class Slice1(_OneOutput):
             if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
                 raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
             reachable = 1 + (size - 1) // abs(stride)
-            if self.output_tensor.sizes[dim] > reachable:
+            if self.output_tensor.sizes[dim] > reachable:  # the page allows a smaller output
                 raise InvalidDescriptor(
                     f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but a window of {size} walked in "
                     f"steps of {abs(stride)} has {reachable} elements"
@@ -66,7 +67,7 @@ class Slice1(_OneOutput):
 
 @dataclass(frozen=True)
 class Slice(_OneOutput):
-    """DML_SLICE_OPERATOR_DESC: the older, forward slice; `sizes` counts the elements copied (feature level 1.0)."""
+    """DML_SLICE_OPERATOR_DESC: the older slice, forward only. `sizes` are those of the output, not of the window."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE
     input_tensor: BufferTensor
@@ -76,8 +77,8 @@ class Slice(_OneOutput):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def check_rules(self) -> None:
-        """Check the rules of the documentation page, except those about single tensors and feature levels."""
+    def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the elements to copy lie within the input and fill the output."""
         _check_arrays(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
@@ -93,7 +94,7 @@ class Slice(_OneOutput):
 
 @dataclass(frozen=True)
 class Split:
-    """DML_SPLIT_OPERATOR_DESC: consecutive parts of one axis, none of them empty (feature level 1.0)."""
+    """DML_SPLIT_OPERATOR_DESC: consecutive parts of one axis, none of them empty."""
 
     schema: ClassVar[OperatorSchema] = schema.SPLIT
     input_tensor: BufferTensor
@@ -106,8 +107,8 @@ class Split:
         """The tensors written."""
         return self.output_tensors
 
-    def check_rules(self) -> None:
-        """Check the rules of the documentation page, except those about single tensors and feature levels."""
+    def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless the outputs tile the axis and have the input's size on every other axis."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
                 f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
@@ -136,8 +137,8 @@ class ElementWiseIdentity(_OneOutput):
     output_tensor: BufferTensor
     scale_bias: None = None
 
-    def check_rules(self) -> None:
-        """Check the rules of the documentation page, except those about single tensors and feature levels."""
+    def _check_numbers(self) -> None:
+        """Raise InvalidDescriptor unless input and output have equal sizes."""
         if self.output_tensor.sizes != self.input_tensor.sizes:
             raise InvalidDescriptor(
                 f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "
@@ -149,7 +150,7 @@ Operator = Slice1 | Slice | Split | ElementWiseIdentity
 
 
 def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
-    """Check an operator against every rule of its documentation page, so that a driver gets only valid operators.
+    """Check an operator against every rule of its documentation page at a feature level.
 
     Raises:
         InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.
@@ -160,7 +161,8 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
             raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
         tensors = (operator.input_tensor, *operator.outputs)
         for i, tensor in enumerate(tensors):
-            name = "InputTensor" if i == 0 else _output_name(operator, i - 1)
+            output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
+            name = "InputTensor" if i == 0 else output_name
             tensor.check(name)
             if i and tensor.may_overlap:
                 raise InvalidDescriptor(f"{name}: elements of an output must not share an address")
@@ -178,13 +180,9 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
             )
         if tensors[0].data_type not in support.data_types:
             raise InvalidDescriptor(f"feature level {level} does not support {tensors[0].data_type.name}")
-        operator.check_rules()
+        operator._check_numbers()
     except InvalidDescriptor as error:
         raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
-
-
-def _output_name(operator: Operator, index: int) -> str:
-    return f"OutputTensors[{index}]" if isinstance(operator, Split) else "OutputTensor"
 
 
 def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
@@ -197,7 +195,7 @@ def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> N
 
 
 def _check_window(dim: int, first: int, end: int, input_size: int, size: int) -> None:
-    """Raise InvalidDescriptor unless a window has elements and lies within the input."""
+    """Raise InvalidDescriptor unless the window from `first` to `end` has elements and lies within the input."""
     if size < 1:
         raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
     if first < 0 or end > input_size:
@@ -207,7 +205,7 @@ def _check_window(dim: int, first: int, end: int, input_size: int, size: int) ->
 
 
 def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
-    """Convert a tensor to JSON values with DirectML.h's field names; fields with their default are left out.
+    """Convert a tensor to JSON values with DirectML.h's field names. A field that is None or 0 is left out.
 
     >>> from sliceport.directml.tensor import DataType
     >>> tensor_to_json(BufferTensor.of(DataType.FLOAT32, (2, 3)))
@@ -233,8 +231,6 @@ def to_json(operator: Operator) -> dict[str, Any]:
             desc[field.name] = tensor_to_json(value)
         elif field.kind == "outputs":
             desc[field.name] = [tensor_to_json(tensor) for tensor in value]
-        elif field.kind in ("uints", "ints"):
-            desc[field.name] = list(value)
-        elif field.kind == "uint":
-            desc[field.name] = value
+        elif field.kind != "null":
+            desc[field.name] = value if field.kind == "uint" else list(value)
     return {"type": operator.schema.type, "desc": desc}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -28,11 +28,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A tensor of an operator bound to a value of the model.
+    """A tensor of an operator bound to the buffer of a value of the model.
 
     Attributes:
-        value: Name of the value whose buffer is bound.
-        byte_offset: Start of the tensor in that buffer, a multiple of 16.
+        value: Name of the value.
+        byte_offset: Start of the tensor in the buffer, a multiple of 16.
     """
 
     value: str
@@ -41,7 +41,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator of the program.
+    """One run of an operator.
 
     Attributes:
         id: Number that is unique in the program, in execution order.
@@ -63,13 +63,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An output that needs no operator, because it lies in its input's buffer.
+    """An output that needs no operator, because it lies in the buffer of another value.
 
     Attributes:
         output: Name of the output value.
-        value: Name of the value whose buffer it lies in.
-        byte_offset: Its start in that buffer.
-        tensor: Its sizes and strides there; None if it is the whole packed buffer, whose elements may have any type.
+        value: Name of the value that owns the buffer.
+        byte_offset: Start of the output in the buffer.
+        tensor: Sizes and strides of the output there; None if the output is the whole packed buffer.
     """
 
     output: str
@@ -84,11 +84,11 @@ class LoweredNode:
 
     Attributes:
         node: The node as the front end read it.
-        verdict: `lowered`: it has `calls`; `alias`: it has `aliases` alone; `empty`: it selects no elements; `folded`:
-            its outputs are constants; `refused`: see `reason`.
-        reason: The reason of a refusal.
-        calls: The operators; siblings that are lowered to one SPLIT share its call.
-        aliases: Outputs that lie in the input's buffer.
+        verdict: `lowered`: the node has `calls`; `alias`: it has only `aliases`; `empty`: it selects no elements;
+            `folded`: its outputs are constants; `refused`: see `reason`.
+        reason: The reason of a refusal; None for any other verdict.
+        calls: The calls of operators; siblings that are lowered to one SPLIT share its call.
+        aliases: The outputs that need no operator.
     """
 
     node: SlicingNode
@@ -104,7 +104,7 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node; its verdict must be `lowered`, `alias` or `empty`."""
+        """The node. Only nodes with the verdict `lowered`, `alias` or `empty` are sure to be resolved."""
         assert isinstance(self.node, Resolved)
         return self.node
 
@@ -118,12 +118,12 @@ class Source(Protocol):
         ...
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-        """Write the model, each slicing node annotated with its verdict and operators.
+        """Write the model with the verdict and the operators of each slicing node.
 
         Args:
             folder: The folder to write into.
             nodes: The nodes of the program.
-            files: The DxDispatch file of each operator, by the operator's number.
+            files: The DxDispatch file of each call, relative to `folder`, by the call's number.
 
         Raises:
             ModelError: The annotated model cannot be written.
@@ -136,9 +136,9 @@ class Program:
     """The slicing nodes of a model, lowered.
 
     Attributes:
-        feature_level: The DirectML feature level it is for.
+        feature_level: The DirectML feature level that the operators need.
         nodes: One entry per node, in the model's order.
-        source: The model; None if its format has no annotations.
+        source: The model; None if models of its format cannot be annotated.
     """
 
     feature_level: FeatureLevel
@@ -147,7 +147,7 @@ class Program:
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """The operators, each once, in execution order."""
+        """The calls of operators, each once, in execution order."""
         return tuple({call.id: call for node in self.nodes for call in node.calls}.values())
 
     @property
@@ -196,17 +196,16 @@ class Program:
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files for each operator, the annotated model.
+        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files for each call, the annotated model.
 
-        A model whose format has no annotations is not written. The folder is written under another name and then
-        renamed, so that it is never seen incomplete.
+        If `source` is None, no model is written. The folder is written under another name and then renamed, so that it
+        is never seen incomplete. With `overwrite`, it replaces a folder that this method wrote earlier.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, or was not written by this method, or the folder
-                cannot be created.
+            UsageError: The folder exists and `overwrite` is false, or is not from this method, or cannot be created.
             ModelError: The annotated model cannot be written.
         """
-        # An earlier run into the same folder may have annotated a model of another format.
+        # The folder to replace may hold an annotated model of another format.
         models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)
@@ -228,7 +227,7 @@ class Program:
             self.source.write_annotated(folder, self.nodes, files)
 
     def _file_names(self) -> dict[int, str]:
-        """Return a file name for each operator: its number, and the name of the first node that it computes."""
+        """Return a file name for each call: its number, and the name of the first node that it computes."""
         names: dict[int, str] = {}
         for node in self.nodes:
             safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
@@ -248,9 +247,12 @@ def _node_to_json(lowered: LoweredNode) -> dict[str, Any]:
         "input": node.input,
         "outputs": list(node.outputs),
         "verdict": lowered.verdict,
-        "reason": None if reason is None else {"code": reason.code, "message": reason.message},
+        "reason": None if reason is None else asdict(reason),
         "operators": [_call_to_json(call) for call in lowered.calls],
-        "aliases": [_alias_to_json(alias) for alias in lowered.aliases],
+        "aliases": [
+            asdict(alias) | {"tensor": None if alias.tensor is None else tensor_to_json(alias.tensor)}
+            for alias in lowered.aliases
+        ],
     }
 
 
@@ -259,18 +261,5 @@ def _call_to_json(call: Call) -> dict[str, Any]:
     return {
         "id": call.id,
         **to_json(call.operator),
-        "bindings": {"InputTensor": _bindings_to_json([call.input]), name: _bindings_to_json(call.outputs)},
-    }
-
-
-def _bindings_to_json(bindings: Sequence[Binding]) -> list[dict[str, Any]]:
-    return [{"value": binding.value, "byte_offset": binding.byte_offset} for binding in bindings]
-
-
-def _alias_to_json(alias: Alias) -> dict[str, Any]:
-    return {
-        "output": alias.output,
-        "value": alias.value,
-        "byte_offset": alias.byte_offset,
-        "tensor": None if alias.tensor is None else tensor_to_json(alias.tensor),
+        "bindings": {"InputTensor": [asdict(call.input)], name: list(map(asdict, call.outputs))},
     }

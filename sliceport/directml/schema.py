@@ -1,4 +1,4 @@
-"""The operators as tables: fields in the header's order and spelling, data types and ranks by feature level.
+"""The operators as tables: fields in the order and spelling of DirectML.h, data types and ranks by feature level.
 
 Source: DirectML.h, and the pages of DML_SLICE1, DML_SLICE, DML_SPLIT and DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC.
 """
@@ -24,19 +24,14 @@ _ALL_TO_64_BITS = _ALL_TO_32_BITS | {DataType.FLOAT64, DataType.INT64, DataType.
 
 @dataclass(frozen=True)
 class Field:
-    """One member of a struct.
-
-    Attributes:
-        name: The header's spelling.
-        kind: The kind of its value.
-    """
+    """One member of a struct, with its name in DirectML.h."""
 
     name: str
     kind: Kind
 
     @property
     def attribute(self) -> str:
-        """The Python spelling: `input_window_offsets` for `InputWindowOffsets`."""
+        """The name of the attribute in `operators`: `input_window_offsets` for `InputWindowOffsets`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
 
 
@@ -59,7 +54,7 @@ class OperatorSchema:
         value: Value in DML_OPERATOR_TYPE.
         struct: Name of the struct.
         fields: Its members in order.
-        supports: The dimension counts and data types that it accepts, newest level first.
+        supports: The dimension counts and data types that it accepts, highest level first.
     """
 
     type: str
@@ -74,10 +69,9 @@ class OperatorSchema:
 
 
 _BOTH_TENSORS = (Field("InputTensor", "input"), Field("OutputTensor", "output"))
-_FROM_3_0 = (
-    Support(FeatureLevel.V4_1, 1, 8, _ALL_TO_64_BITS),
-    Support(FeatureLevel.V3_0, 1, 8, _ALL_TO_32_BITS),
-)
+# From level 2.1 on, the operators accept the same tensors, except that SPLIT accepts only rank 4 below level 3.0.
+_FROM_3_0 = (Support(FeatureLevel.V4_1, 1, 8, _ALL_TO_64_BITS), Support(FeatureLevel.V3_0, 1, 8, _ALL_TO_32_BITS))
+_FROM_2_1 = (*_FROM_3_0, Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS))
 
 SLICE1 = OperatorSchema(
     "DML_OPERATOR_SLICE1",
@@ -90,7 +84,7 @@ SLICE1 = OperatorSchema(
         Field("InputWindowSizes", "uints"),
         Field("InputWindowStrides", "ints"),
     ),
-    (*_FROM_3_0, Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS)),
+    _FROM_2_1,
 )
 SLICE = OperatorSchema(
     "DML_OPERATOR_SLICE",
@@ -103,11 +97,7 @@ SLICE = OperatorSchema(
         Field("Sizes", "uints"),
         Field("Strides", "uints"),
     ),
-    (
-        *_FROM_3_0,
-        Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS),
-        Support(FeatureLevel.V1_0, 4, 5, _FROM_16_TO_32_BITS),
-    ),
+    (*_FROM_2_1, Support(FeatureLevel.V1_0, 4, 5, _FROM_16_TO_32_BITS)),
 )
 SPLIT = OperatorSchema(
     "DML_OPERATOR_SPLIT",
@@ -130,11 +120,7 @@ ELEMENT_WISE_IDENTITY = OperatorSchema(
     1,
     "DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC",
     (*_BOTH_TENSORS, Field("ScaleBias", "null")),
-    (
-        *_FROM_3_0,
-        Support(FeatureLevel.V2_1, 4, 5, _ALL_TO_32_BITS),
-        Support(FeatureLevel.V1_0, 4, 5, _FLOATS_TO_32_BITS),
-    ),
+    (*_FROM_2_1, Support(FeatureLevel.V1_0, 4, 5, _FLOATS_TO_32_BITS)),
 )
 
 SCHEMAS = {schema.type: schema for schema in (SLICE1, SLICE, SPLIT, ELEMENT_WISE_IDENTITY)}

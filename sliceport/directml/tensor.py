@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from math import prod
@@ -56,7 +56,7 @@ def axis_order(layout: str) -> tuple[int, ...]:
     """Return the axes of a memory layout from outermost to innermost, as positions in the tensor's own order.
 
     A layout is written with the letters of DirectML's page on strides (`NHWC`, `WH`, `NDHWC`), or as a permutation
-    (`0,2,3,1`). In the tensor's own order, the letters are N, C, D, H, W.
+    (`0,2,3,1`). The tensor's own order of letters is N, C, D, H, W.
 
     Raises:
         UsageError: `layout` has neither form.
@@ -78,7 +78,7 @@ def axis_order(layout: str) -> tuple[int, ...]:
 
 
 def packed_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Return the strides of a packed tensor whose axes lie in memory in `order`, outermost first; None is row-major.
+    """Return the strides of a packed tensor. `order` lists its axes from outermost to innermost; None is row-major.
 
     >>> packed_strides((1, 1, 3, 5), axis_order("NHWC"))
     (15, 1, 5, 1)
@@ -108,13 +108,15 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
     >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
     8
     """
-    if 0 in sizes:
-        return 0
-    if strides is None:
-        elements = prod(sizes)
-    else:
-        elements = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    return -(-elements * data_type.bits // 32) * 4
+    words = -(-_span(sizes, strides) * data_type.bits // 32)  # rounded up
+    return words * 4
+
+
+def _span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Return the number of elements from the first to the last one in the buffer, both included; None is packed."""
+    if strides is None or 0 in sizes:
+        return prod(sizes)
+    return 1 + element_offset([size - 1 for size in sizes], strides)
 
 
 @dataclass(frozen=True)
@@ -174,19 +176,17 @@ class BufferTensor:
 
     @cached_property
     def effective_strides(self) -> tuple[int, ...]:
-        """The strides. For a packed tensor, whose `strides` are None, they are computed."""
+        """The strides; for a packed tensor, whose `strides` are None, those of its sizes in row-major order."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def physical_size(self) -> int:
         """Number of elements from the first to the last one in the buffer, both included; 0 for an empty tensor."""
-        if self.strides is None or 0 in self.sizes:
-            return self.element_count
-        return 1 + element_offset([size - 1 for size in self.sizes], self.strides)
+        return _span(self.sizes, self.strides)
 
     @property
     def is_addressable(self) -> bool:
-        """Whether the elements, and the buffer counted in elements, are at most 2^32 - 1, the limit of DirectML.dll."""
+        """Whether the tensor and its buffer each have at most 2^32 - 1 elements, the limit of DirectML.dll."""
         elements = max(self.element_count, self.physical_size)
         return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
 
@@ -195,7 +195,7 @@ class BufferTensor:
         """Whether two elements may share an address.
 
         The answer is exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536
-        elements. Larger tensors whose dimensions interleave count as overlapping.
+        elements. Every other tensor counts as overlapping.
         """
         if self.strides is None:
             return False
@@ -226,21 +226,15 @@ class BufferTensor:
             return self
         strides = self.strides
         if strides is not None:
-            strides = (self.sizes[0] * strides[0],) * missing + strides
-        return BufferTensor(
-            self.data_type,
-            (1,) * missing + self.sizes,
-            strides,
-            self.total_tensor_size_in_bytes,
-            self.guaranteed_base_offset_alignment,
-            self.flags,
-        )
+            # The stride of a dimension of size 1 is never used, but it must fit its field.
+            strides = (min(self.sizes[0] * strides[0], UINT32_MAX),) * missing + strides
+        return replace(self, sizes=(1,) * missing + self.sizes, strides=strides)
 
     def check(self, name: str) -> None:
         """Check the rules that DirectML has for every buffer tensor, by its documentation and its behavior.
 
-        DirectML.dll differs from its documentation in two rules: it needs an alignment of at least 16 (documented: the
-        size of an element), and accepts a TotalTensorSizeInBytes that is not a multiple of 4.
+        DirectML.dll and this method differ from the documentation in two rules. An alignment must be at least 16
+        (documented: the size of an element). TotalTensorSizeInBytes need not be a multiple of 4.
 
         Args:
             name: Name of the tensor in the message.

@@ -1,4 +1,4 @@
-"""Outputs that need no operator, because each is its input's whole buffer or a strided view of it."""
+"""Outputs that need no operator, because each is the whole buffer of its input or a strided view of that buffer."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The buffer of a value, and the strides of the value in it.
-
-    Attributes:
-        binding: Its buffer.
-        strides: Its strides in elements; None for packed row-major.
-    """
+    """The place of a value in a buffer, and its strides in elements; strides of None are packed row-major."""
 
     binding: Binding
     strides: Strides | None = None
 
 
 class Buffers:
-    """The locations of a model's values, including the views that lowering makes."""
+    """The locations of a model's values: outputs of nodes that are lowered already, and inputs of the model."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._views: dict[tuple[tuple[str, ...], str], Location] = {}
+        self._outputs: dict[tuple[tuple[str, ...], str], Location] = {}
 
     def locate_input(self, node: Resolved) -> Location:
         """Return the location of a node's input.
@@ -40,11 +35,15 @@ class Buffers:
             UsageError: The layout does not fit the input's shape.
         """
         for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
-            view = self._views.get((node.scope[:depth], node.input))
-            if view is not None:
-                return view
+            output = self._outputs.get((node.scope[:depth], node.input))
+            if output is not None:
+                return output
         shape = node.cuts[0].region.input_shape
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
+
+    def store_output(self, cut: Cut, node: Resolved) -> None:
+        """Store the location of an output of a lowered node, so that a later node reads what this node writes."""
+        self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
         """Return the strides requested for an output, or None for packed row-major.
@@ -57,15 +56,15 @@ class Buffers:
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
         """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
 
-        An output that is the whole input in the same layout is an alias. With `Options.views`, so is a forward slice
-        whose output has no requested layout. An alias of a strided tensor is a view, which DirectML must be able to
-        bind. Views are stored, so that `locate_input` finds them for later nodes.
+        An output that is the whole input in the same layout is an alias. With `Options.views`, a forward slice whose
+        output has no requested layout is an alias, too. An alias that is not a whole packed buffer is a view, and
+        DirectML must be able to bind it. Views are stored, so that `locate_input` finds them for later nodes.
         """
         region = cut.region
         requested = self.output_strides(cut)
         if region.selects_all and has_same_layout(region, source.strides, requested):
             if source.strides is None:
-                return Alias(cut.output, source.binding.value, source.binding.byte_offset)
+                return Alias(cut.output, source.binding.value)  # only views have an offset, and views have strides
         elif not self._options.views or requested is not None or any(selected.step < 0 for selected in region.ranges):
             return None
         return self._make_view(cut, node, source)
@@ -84,18 +83,19 @@ class Buffers:
         if tensor is None:
             return None
         binding = Binding(source.binding.value, byte_offset)
-        self._views[node.scope, cut.output] = Location(binding, strides)
+        self._outputs[node.scope, cut.output] = Location(binding, strides)
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
     def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
-        """Return the tensor of a view, or None if the operators of the feature level do not take such a tensor."""
+        """Return the tensor of a view, or None if the slice operator of the feature level accepts no such tensor."""
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
-        carrier = next(find_carriers(element, support.data_types)) if support else None
-        if support is None or carrier is None or carrier.spread > 1 or carrier.group > 1:
+        assert support is not None  # SLICE exists at every level
+        carrier = next(find_carriers(element, support.data_types))  # an unsigned type carries any element
+        if carrier.spread > 1 or carrier.group > 1:
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
-        if tensor.rank > support.max_rank or tensor.rank < 1 or not tensor.is_addressable:
+        if tensor.rank > support.max_rank or not tensor.is_addressable:
             return None
         tensor.check("view")  # `operators.check` covers the tensors of operators only
         return tensor
@@ -103,6 +103,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output over the buffer of its input. An axis of size 1 gets 0."""
+    # Added and dropped axes have size 1, so the longer axes of input and output are the same, in order.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

@@ -1,7 +1,4 @@
-"""Conversion of arrays to the form in which they are sent to onnxruntime's provider, and back.
-
-The form is the number of an element type in TensorProto, and bytes.
-"""
+"""Conversion of arrays to bytes and a number of TensorProto's element types, as the host program expects, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 
 @cache
 def _dtypes() -> dict[int, np.dtype[Any]]:
-    """Return NumPy's type by TensorProto number; versions of ml_dtypes before 0.6 lack some."""
+    """Return NumPy's type by TensorProto number. Versions of ml_dtypes before 0.6 lack some types."""
     packaged = {number: getattr(ml_dtypes, name) for number, name in _ML_DTYPES.items() if hasattr(ml_dtypes, name)}
     return {number: np.dtype(kind) for number, kind in (_NUMPY | packaged).items()}
 
@@ -59,13 +56,13 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
     bits = _BITS.get(number)
     if bits is None:
         return number, array.tobytes()
-    flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
+    flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)  # ml_dtypes uses a byte for each element
     padding = np.zeros(-flat.size % (8 // bits), np.uint8)
-    bytes_by_element = np.concatenate([flat, padding]).reshape(-1, 8 // bits)
+    elements_by_byte = np.concatenate([flat, padding]).reshape(-1, 8 // bits)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return number, np.bitwise_or.reduce(bytes_by_element << shifts, axis=1).astype(np.uint8).tobytes()
+    return number, np.bitwise_or.reduce(elements_by_byte << shifts, axis=1).astype(np.uint8).tobytes()
 
 
 def decode(number: int, shape: list[int], data: bytes) -> npt.NDArray[Any]:
-    """Return the array of an output."""
+    """Return the array of an output, whose elements have at least a byte each."""
     return np.frombuffer(data, _dtypes()[number]).reshape(shape)

@@ -1,4 +1,4 @@
-"""Base of the ways to install and run the host program."""
+"""The base of backends, which install and run the host program on a platform."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from pathlib import Path
 from sliceport.directml.device.libraries import PACKAGE, VERSION
 
 Progress = Callable[[str], None]
+"""Function that shows a line about the step that begins."""
 
 
 class HostBackend(ABC):
-    """A way to run the host program on this machine.
-
-    Attributes:
-        text: A short description.
-    """
+    """A way to install and run the host program. `text` is its short description for `status`."""
 
     text: str
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Return what this machine lacks for an installation, as part of a sentence, or None."""
+        """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
 
     @abstractmethod
     def build(self, folder: Path, say: Progress) -> None:
@@ -33,26 +30,26 @@ class HostBackend(ABC):
             DeviceError: A step failed.
         """
 
-    @abstractmethod
     def home(self, folder: Path) -> Path:
-        """Return the folder of the host program in an installation."""
+        """Return the folder of the host program in an installation, by default the installation itself."""
+        return folder
 
     @abstractmethod
     def command(self, folder: Path) -> list[str]:
-        """Return the command that runs the host program. Its auxiliary processes must exit with it.
+        """Return the command that runs the host program. All processes that the command starts must exit with it.
 
         Raises:
-            DeviceError: This machine cannot run it.
+            DeviceError: This machine cannot run the host program.
         """
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:  # noqa: ARG002 - for backends with several ways
-        """Return how programs of an installation are run, for `status`; an empty dict if there is only one way."""
+        """Return facts for `status` about how programs of an installation run; empty if there is only one way."""
         return {}
 
     def hash_recipe(self) -> str:
-        """Return a hash of the recipe of an installation, that is, of all that determines its content."""
+        """Return a hash of everything that determines the content of an installation."""
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:
-        """Return the part of the recipe that only this backend has."""
+        """Return the ingredients of an installation that only this backend has, as a text to hash."""
         return self.text

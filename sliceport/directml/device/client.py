@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -42,7 +42,7 @@ class Device:
 
     Attributes:
         retries: Whether a failed request is repeated on a fresh host, unless it took too long. A failure that occurs
-            twice is a refusal; any other is transient.
+            twice is a refusal; any other failure is transient.
         transient: The messages of transient failures.
     """
 
@@ -65,7 +65,7 @@ class Device:
 
     @contextmanager
     def without_retries(self) -> Iterator[None]:
-        """Repeat no request inside the `with` block, except after a failure to create the device."""
+        """Repeat requests inside the `with` block only after a failure to create the device."""
         previous, self.retries = self.retries, False
         try:
             yield
@@ -83,7 +83,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program: with `kill` at once, else by closing its input, because it ends when the input does."""
+        """End the host program by closing its input, or at once with `kill`, if it may be in the middle of a frame."""
         process, self._process = self._process, None
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -119,7 +119,7 @@ class Device:
         """
         image = Image(operator)
         try:
-            self._ask({"do": "create", "operator": _describe(image)}, [image.data])
+            self._ask({"do": "create", "operator": _describe_image(image)}, [image.data])
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
@@ -134,8 +134,9 @@ class Device:
         Args:
             operator: The descriptor.
             data: The input's buffer.
-            byte_offset: Start of the input tensor in its buffer, a multiple of 16.
             outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed.
+                By default all bytes are `emulator.FILL`.
+            byte_offset: Start of the input tensor in its buffer, a multiple of 16.
 
         Returns:
             The contents of the output buffers after the run.
@@ -148,13 +149,14 @@ class Device:
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
+        # The size of a buffer is a multiple of 4 bytes.
         size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
         if data.size < size:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")
         image = Image(operator)
         request = {
             "do": "run",
-            "operator": _describe(image),
+            "operator": _describe_image(image),
             "input": size,
             "offset": byte_offset,
             "outputs": [int(before.size) for before in outputs],
@@ -178,15 +180,18 @@ class Device:
             model: The serialized model.
             inputs: An array for each input.
             outputs: Names of the outputs to return.
-            fallback: Whether nodes that the provider does not take may run on the CPU.
+            fallback: Whether nodes that the provider does not accept may run on the CPU.
             fusion: Whether the provider may fuse nodes into DirectML graphs.
             weights: The initializers of the main graph that are stored in other files, by name.
+
+        Returns:
+            The outputs in the order of `outputs`.
 
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
-            DeviceError: The provider does not take elements of an input, a data file cannot be read, the host program
-                cannot be started, or the request is too large for it.
+            DeviceError: The elements of an input cannot be sent, a data file cannot be read, the host program cannot be
+                started, or the request is too large for it.
         """
         return self.trace_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, weights=weights)[0]
 
@@ -202,31 +207,36 @@ class Device:
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and also return its nodes with their providers, as assigned before fusion.
 
-        Unlike in `run_onnx`, nodes may run on the CPU by default: without `fallback`, a model with such a node is
-        refused, and no node is reported. Nodes of branches that do not run are reported, and so are Casts that
-        onnxruntime then removes. Versions of onnxruntime before 1.24 do not report nodes.
+        Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model with such a node is
+        refused as in `run_onnx`, so its nodes are not returned. Nodes of branches that do not run are returned, and so
+        are Casts that onnxruntime then removes. Versions of onnxruntime before 1.24 return no nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
-        disabled = ["session.disable_cpu_ep_fallback"] * (not fallback) + ["ep.dml.disable_graph_fusion"] * (not fusion)
-        files = list(dict.fromkeys(weight.path for weight in (weights or {}).values()))
-        request = {
+        config = {"session.record_ep_graph_assignment_info": "1"}
+        if not fallback:
+            config["session.disable_cpu_ep_fallback"] = "1"
+        if not fusion:
+            config["ep.dml.disable_graph_fusion"] = "1"
+        weights = weights or {}
+        files = list(dict.fromkeys(weight.path for weight in weights.values()))
+        request: dict[str, Any] = {
             "do": "onnx",
+            "files": [],
             "model_size": len(model),
             "weights": [
-                asdict(weight) | {"name": name, "file": files.index(weight.path)}
-                for name, weight in (weights or {}).items()
+                asdict(weight) | {"name": name, "file": files.index(weight.path)} for name, weight in weights.items()
             ],
             "inputs": [
                 {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
-            "config": dict.fromkeys(["session.record_ep_graph_assignment_info", *disabled], "1"),
+            "config": config,
         }
-        with ExitStack() as stack:
-            descriptors = [stack.enter_context(_open(path)).fileno() for path in files]
-            request["files"] = [{"size": os.fstat(descriptor).st_size} for descriptor in descriptors]
-            header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], descriptors)
+        for path in files:
+            with _open_data_file(path) as file:
+                request["files"].append({"size": os.fstat(file.fileno()).st_size})
+        header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], files)
         results, position = [], 0
         for output in header["outputs"]:
             data = reply[position : position + output["size"]]
@@ -235,16 +245,18 @@ class Device:
         return results, [NodeRun(*node) for node in header["nodes"]]
 
     def _ask(
-        self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[int] = ()
+        self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[str] = ()
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request and return its answer, with `retries` on up to three hosts.
+        """Send a request and data files, given by their paths, and return the header and the payload of the answer.
 
-        A failure that occurs twice is final, and a timeout at once. A failure to create the device is independent of
-        the request and transient on a busy machine, so such a request is always repeated on up to three hosts.
+        With `retries`, the request is sent to up to three hosts. It has failed when a failure occurs twice, or when it
+        takes too long once. A failure to create the device does not depend on the request and is transient on a busy
+        machine, so the request is then always repeated on up to three hosts.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
             HostDied: The host program ended or did not answer in time.
+            DeviceError: The host program cannot be started, the request is too large, or a data file cannot be read.
         """
         failures: list[str] = []
         while True:
@@ -262,9 +274,9 @@ class Device:
             return answer
 
     def _ask_once(
-        self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[int]
+        self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request with descriptors of files, and return its answer. A host program that gives none is ended."""
+        """Send a request once, and return its answer. A host program that does not answer is killed."""
         parts = [memoryview(part).cast("B") for part in payload if len(part)]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
@@ -274,14 +286,11 @@ class Device:
                 file.seek(0)
                 file.writelines(parts)
             parts = []
-        # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
+        # Pipes have no timeout on some platforms, so a thread waits for the answer. The thread ends when the host ends.
         executor = ThreadPoolExecutor(1)
         try:
-            # The host program sees no paths outside of its root folder, so it gets open files.
-            if sys.platform != "win32" and self._socket is not None:
-                for descriptor in files:
-                    socket.send_fds(self._socket, [b"f"], [descriptor])
-            header, reply = executor.submit(_exchange, self._process, [memoryview(head), *parts]).result(self._timeout)
+            exchange = executor.submit(_exchange, self._process, [memoryview(head), *parts], self._socket, files)
+            header, reply = exchange.result(self._timeout)
         except TimeoutError:
             self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
@@ -296,19 +305,19 @@ class Device:
         finally:
             executor.shutdown(wait=False)
         if self._memory is not None:
-            os.ftruncate(self._memory, 0)
+            os.ftruncate(self._memory, 0)  # frees the memory of the payload
         if "error" in header:
             failure = header["error"]
             raise CallFailed(failure["call"], failure["hresult"], failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Start the host program, on Linux with memory for payloads, because Wine reads pipes slowly, and a socket.
+        """Start the host program, on Linux with shared memory for payloads and a socket for open files.
 
         Raises:
             DeviceError: The host program cannot be started.
         """
-        pipe, environment, passed = subprocess.PIPE, self._environment, list[int]()
+        environment, passed = self._environment, list[int]()
         if sys.platform == "linux":
             self._memory = os.memfd_create("sliceport")
             self._socket, of_host = socket.socketpair()
@@ -318,46 +327,55 @@ class Device:
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command,
-                stdin=pipe,
-                stdout=pipe,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 env=environment,
                 pass_fds=passed,
             )
         except OSError as error:
+            self._end_host()
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
         finally:
-            for descriptor in passed[1:]:
+            for descriptor in passed[1:]:  # the host program has its own copy of the socket
                 os.close(descriptor)
 
 
-def _exchange(process: subprocess.Popen[bytes], parts: Sequence[memoryview]) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame, and return the header and the payload of the answer.
+def _exchange(
+    process: subprocess.Popen[bytes],
+    parts: Sequence[memoryview],
+    files_socket: socket.socket | None,
+    files: Sequence[str],
+) -> tuple[dict[str, Any], bytes]:
+    """Send the parts of a frame and data files, and return the header and the payload of the answer.
 
     Raises:
         OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
+        DeviceError: A data file cannot be read.
     """
     assert process.stdin is not None
     for part in parts:
         written = 0
-        while written < len(part):
+        while written < len(part):  # a pipe may accept only a part at once
             written += process.stdin.write(part[written:])
+    # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
+    # because a socket holds fewer than 300 of them until the host program reads them. Each is open only while it is
+    # sent, because many systems let a process open at most 1024 files.
+    if sys.platform != "win32" and files_socket is not None:
+        for path in files:
+            with _open_data_file(path) as file:
+                socket.send_fds(files_socket, [b"f"], [file.fileno()])
     header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
     return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
 
-def _open(path: str) -> BinaryIO:
-    """Open a data file.
-
-    Raises:
-        DeviceError: The file cannot be read.
-    """
+def _open_data_file(path: str) -> BinaryIO:
     try:
         return open(path, "rb")
     except OSError as error:
-        raise DeviceError(f"'{path}' cannot be read ({error.strerror or error}).") from None
+        raise DeviceError(f"'{path}' cannot be read ({error.strerror}).") from None
 
 
 def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
@@ -372,6 +390,6 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
     return b"".join(parts)
 
 
-def _describe(image: Image) -> dict[str, Any]:
+def _describe_image(image: Image) -> dict[str, Any]:
     """Return the fields of a header that describe an image at the start of the payload."""
     return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

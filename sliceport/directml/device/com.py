@@ -16,17 +16,15 @@ _IDML_OPERATOR = uuid.UUID("26caae7a-3081-4633-9581-226fbe57695d").bytes_le
 _MASK = 0xFFFFFFFF
 _FAILURE = 0x80000000
 _RELEASE, _CHECK_FEATURE_SUPPORT, _CREATE_OPERATOR = 2, 7, 8
-"""Positions in tables of methods: IUnknown::Release, IDMLDevice::CheckFeatureSupport and IDMLDevice::CreateOperator.
-
-The table of an IDMLDevice begins with the methods of IUnknown and IDMLObject.
-"""
+"""Positions in tables of methods: IUnknown::Release, IDMLDevice::CheckFeatureSupport and IDMLDevice::CreateOperator."""
 _FEATURE_LEVELS = 1  # DML_FEATURE_FEATURE_LEVELS
 
 
 def call_method(this: int, slot: int, *args: int | bytes) -> int:
-    """Call a COM method by its position in the table of methods.
+    """Call the method at position `slot` of a COM object's table of methods.
 
-    Every argument is passed as 64 bits. If the method expects 32 bits, it ignores the upper half.
+    Every argument is passed as 64 bits, and bytes as their address. If the method expects 32 bits, it ignores the upper
+    half.
 
     Returns:
         The lower 32 bits of the result, as an unsigned number.
@@ -39,7 +37,7 @@ def call_method(this: int, slot: int, *args: int | bytes) -> int:
 
 
 class ComObject:
-    """A reference to a COM object, which is released with this value.
+    """An owned reference to a COM object, which is released when this value is deleted.
 
     Attributes:
         address: The address of the object.
@@ -49,16 +47,12 @@ class ComObject:
         self.address = address
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # The methods may be Python functions, which cannot be called at exit.
+        # `is_finalizing` is bound as a default, because module globals may already be gone at exit.
+        if not is_finalizing():  # the methods may be Python functions, which cannot be called at exit
             call_method(self.address, _RELEASE)
 
     def call(self, name: str, slot: int, *args: int | bytes) -> None:
-        """Call a method that returns an HRESULT.
-
-        Args:
-            name: Name of the method in messages.
-            slot: Its position in the table of methods.
-            args: Its arguments.
+        """Call a method that returns an HRESULT. `name` is for messages; `slot` and `args` are as in `call_method`.
 
         Raises:
             CallFailed: The method failed.
@@ -66,7 +60,7 @@ class ComObject:
         check(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method that stores an object through its last argument. `args` are the arguments before it.
+        """Call a method that stores an object through one more argument after `args`, and return the object.
 
         Raises:
             CallFailed: The method failed.
@@ -77,7 +71,7 @@ class ComObject:
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a library function that stores an object through its last argument. `args` are the arguments before it.
+    """Call a library function that stores an object through one more argument after `args`, and return the object.
 
     Raises:
         CallFailed: The function failed.
@@ -91,34 +85,19 @@ def create(function: Any, name: str, *args: int | bytes) -> ComObject:
 
 
 def check(name: str, hresult: int) -> None:
-    """Check the HRESULT of a call.
-
-    Raises:
-        CallFailed: The HRESULT is an error.
-    """
+    """Raise CallFailed if the HRESULT of a call is an error."""
     if hresult & _FAILURE:
         raise CallFailed(name, hresult & _MASK, "")
 
 
 class OperatorFactory:
-    """A DirectML device that can create operators.
-
-    Attributes:
-        dml: The IDMLDevice.
-    """
+    """A DirectML device that can create operators; `dml` is its IDMLDevice."""
 
     def __init__(self, dml: ComObject) -> None:
         self.dml = dml
 
     def create_operator(self, address: int) -> int:
-        """Create and release an operator.
-
-        Args:
-            address: The address of a DML_OPERATOR_DESC.
-
-        Returns:
-            The HRESULT as an unsigned number, 0 for success.
-        """
+        """Create and release the operator of the DML_OPERATOR_DESC at `address`. Return the HRESULT, 0 for success."""
         try:
             self.new_operator(address)
         except CallFailed as error:
@@ -126,15 +105,15 @@ class OperatorFactory:
         return 0
 
     def new_operator(self, address: int) -> ComObject:
-        """Create an operator from the address of a DML_OPERATOR_DESC.
+        """Return the operator of the DML_OPERATOR_DESC at `address`.
 
         Raises:
-            CallFailed: DirectML refuses it.
+            CallFailed: DirectML refuses the operator.
         """
         return self.dml.create("CreateOperator", _CREATE_OPERATOR, address, _IDML_OPERATOR)
 
     def feature_level(self) -> int:
-        """Return the highest level in `FeatureLevel` that the library supports.
+        """Return the highest level of `FeatureLevel` that the device supports, as its number.
 
         Raises:
             CallFailed: The query fails.
@@ -142,7 +121,6 @@ class OperatorFactory:
         levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
         query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
         level = ctypes.c_int32()
-        addresses = ctypes.addressof(query), ctypes.addressof(level)
-        arguments = (_FEATURE_LEVELS, 16, addresses[0], 4, addresses[1])  # 16 and 4 are the sizes of query and answer
-        self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, *arguments)
+        sized_query, sized_answer = (16, ctypes.addressof(query)), (4, ctypes.addressof(level))
+        self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, _FEATURE_LEVELS, *sized_query, *sized_answer)
         return level.value

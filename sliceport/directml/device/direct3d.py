@@ -1,6 +1,7 @@
 """DirectML on a Direct3D 12 device of Windows, called through ctypes.
 
-Numbers of flags, states and methods are those of d3dcommon.h, d3d12.h, dxgi.h and DirectML.h.
+Numbers of flags and states, and positions of methods, are those of d3dcommon.h, d3d12.h, dxgi.h and DirectML.h. Structs
+are packed in the layout of these headers.
 """
 
 from __future__ import annotations
@@ -33,17 +34,23 @@ _DEFAULT, _UPLOAD, _READBACK = 1, 2, 3  # D3D12_HEAP_TYPE
 _FEATURE_LEVEL_11_0 = 0xB000
 _UNORDERED_ACCESS, _COPY_DEST, _COPY_SOURCE, _GENERIC_READ = 0x8, 0x400, 0x800, 0xAC3  # D3D12_RESOURCE_STATES
 _MAX_COMPILED = 64
-"""Limit of the number of cached compiled operators, because each holds memory."""
+"""Limit of the number of cached compiled operators, because each keeps memory."""
 
 _Binding = tuple[ComObject, int, int]
 """A buffer, the start of a tensor in it, and the size of the buffer."""
 
 
 @dataclass(frozen=True)
-class _Compiled:
-    """A compiled and initialized operator, its needs (the result of `_binding_properties`), and persistent memory."""
+class _Dispatchable:
+    """A compiled operator or the initializer of an operator.
 
-    operator: ComObject
+    Attributes:
+        dispatchable: The IDMLDispatchable.
+        needs: The result of `_binding_properties` for it.
+        persistent: The memory that the initializer of an operator has written for it, if the operator needs any.
+    """
+
+    dispatchable: ComObject
     needs: tuple[int, int, int]
     persistent: ComObject | None
 
@@ -65,7 +72,7 @@ class Direct3DDevice(OperatorFactory):
         chosen = factory.create("EnumAdapters", 7, adapter)
         description = ctypes.create_string_buffer(304)  # DXGI_ADAPTER_DESC
         chosen.call("GetDesc", 8, ctypes.addressof(description))
-        self.adapter = ctypes.wstring_at(ctypes.addressof(description))
+        self.adapter = ctypes.wstring_at(ctypes.addressof(description))  # its first member, the name
         create_device = _load("d3d12.dll").D3D12CreateDevice
         self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
@@ -78,11 +85,11 @@ class Direct3DDevice(OperatorFactory):
         self._fence = self._d3d.create("CreateFence", 36, 0, 0, _FENCE)
         self._recorder = self.dml.create("CreateCommandRecorder", 11, _RECORDER)
         self._fence_value = 0
-        self._compiled: dict[bytes, _Compiled] = {}
+        self._compiled: dict[bytes, _Dispatchable] = {}
 
     def shader_model(self) -> str:
         """Return the adapter's highest shader model, up to 6.6."""
-        model = ctypes.c_uint32(0x66)
+        model = ctypes.c_uint32(0x66)  # the call lowers it to what the adapter supports
         self._d3d.call("CheckFeatureSupport", 13, 7, ctypes.addressof(model), 4)  # D3D12_FEATURE_SHADER_MODEL
         return f"{model.value >> 4}.{model.value & 15}"
 
@@ -118,7 +125,8 @@ class Direct3DDevice(OperatorFactory):
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
-        in_use = self._dispatch(compiled.operator, compiled.needs, bindings[:1], bindings[1:], compiled.persistent)
+        # The commands do not keep the objects that they use alive.
+        in_use = self._dispatch(compiled, bindings[:1], bindings[1:])
         readback = self._buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
         for buffer, _, size in bindings[1:]:
@@ -129,8 +137,8 @@ class Direct3DDevice(OperatorFactory):
         del in_use
         return ctypes.string_at(_map(readback), position)
 
-    def _compile(self, operator: int) -> _Compiled:
-        """Create, compile and initialize the operator of a DML_OPERATOR_DESC, given by its address."""
+    def _compile(self, operator: int) -> _Dispatchable:
+        """Create, compile and initialize an operator, given by the address of its DML_OPERATOR_DESC."""
         created = self.new_operator(operator)
         compiled = self.dml.create("CompileOperator", 9, created.address, 0, _COMPILED_OPERATOR)
         needs = _binding_properties(compiled)
@@ -138,20 +146,15 @@ class Direct3DDevice(OperatorFactory):
         initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
         persistent = self._buffer(needs[2], _DEFAULT, _UNORDERED_ACCESS) if needs[2] else None
         outputs = [(persistent, 0, needs[2])] if persistent else []
-        in_use = self._dispatch(initializer, _binding_properties(initializer), [], outputs, None)
+        prepared = _Dispatchable(initializer, _binding_properties(initializer), None)
+        in_use = self._dispatch(prepared, [], outputs)
         self._finish()
         del in_use
-        return _Compiled(compiled, needs, persistent)
+        return _Dispatchable(compiled, needs, persistent)
 
-    def _dispatch(
-        self,
-        dispatchable: ComObject,
-        needs: tuple[int, int, int],
-        inputs: Sequence[_Binding],
-        outputs: Sequence[_Binding],
-        persistent: ComObject | None,
-    ) -> list[Any]:
-        """Record a dispatch, and return the objects that must live until it has run."""
+    def _dispatch(self, prepared: _Dispatchable, inputs: Sequence[_Binding], outputs: Sequence[_Binding]) -> list[Any]:
+        """Record a dispatch that reads and writes buffers, and return the objects that must live until it has run."""
+        dispatchable, needs = prepared.dispatchable, prepared.needs
         count = max(needs[0], 1)
         heap = self._d3d.create("CreateDescriptorHeap", 14, struct.pack("=iIiI", 0, count, 1, 0), _HEAP)
         call_method(self._list.address, 28, 1, struct.pack("=Q", heap.address))  # SetDescriptorHeaps
@@ -162,8 +165,8 @@ class Direct3DDevice(OperatorFactory):
         temporary = self._buffer(needs[1], _DEFAULT, _UNORDERED_ACCESS) if needs[1] else None
         if temporary is not None:
             _bind(table, 10, [(temporary, 0, needs[1])])  # BindTemporaryResource
-        if persistent is not None:
-            _bind(table, 11, [(persistent, 0, needs[2])])  # BindPersistentResource
+        if prepared.persistent is not None:
+            _bind(table, 11, [(prepared.persistent, 0, needs[2])])  # BindPersistentResource
         for name, slot, buffers in (("BindInputs", 8, inputs), ("BindOutputs", 9, outputs)):
             if buffers:
                 _bind(table, slot, buffers, len(buffers))
@@ -174,14 +177,14 @@ class Direct3DDevice(OperatorFactory):
         return [heap, table, temporary]
 
     def _check_not_removed(self, name: str) -> None:
-        """Raise CallFailed if the device is lost, which methods without a result do not report."""
+        """Raise CallFailed if the device is lost. This is how a method without a result reports an error."""
         check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
-        """Create a buffer of `size` bytes in a type of heap, in an initial state."""
-        properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)
+        """Return a new buffer of `size` bytes in a type of heap, in an initial state."""
+        properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)  # D3D12_HEAP_PROPERTIES
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
-        # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level.
+        # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level
         desc = struct.pack("=i4xQQI2Hi2Iii4x", 1, 0, size, 1, 1, 1, 0, 1, 0, 1, flags)
         return self._d3d.create("CreateCommittedResource", 27, properties, 0, desc, state, 0, _RESOURCE)
 
@@ -190,7 +193,8 @@ class Direct3DDevice(OperatorFactory):
         call_method(self._list.address, 15, target.address, target_offset, source.address, offset, size)
 
     def _transition(self, buffer: ComObject, before: int, after: int) -> None:
-        barrier = struct.pack("=2iQ3I4x", 0, 0, buffer.address, 0, before, after)
+        """Record the change of a buffer from one of D3D12_RESOURCE_STATES to another."""
+        barrier = struct.pack("=2iQ3I4x", 0, 0, buffer.address, 0, before, after)  # D3D12_RESOURCE_BARRIER
         call_method(self._list.address, 26, 1, barrier)  # ResourceBarrier
 
     def _finish(self) -> None:
@@ -206,7 +210,8 @@ class Direct3DDevice(OperatorFactory):
 
 
 def _bind(table: ComObject, slot: int, bindings: Sequence[_Binding], *count: int) -> None:
-    """Call a method of an IDMLBindingTable on an array of DML_BINDING_DESC, each for one DML_BUFFER_BINDING."""
+    """Call a method of an IDMLBindingTable with buffers, after their number if the method expects it as `count`."""
+    # An array of DML_BUFFER_BINDING, and an array of DML_BINDING_DESC that point to its elements of 24 bytes.
     structs = b"".join(struct.pack("=3Q", buffer.address, offset, size - offset) for buffer, offset, size in bindings)
     memory = ctypes.create_string_buffer(structs, len(structs))
     descs = (struct.pack("=i4xQ", 1, ctypes.addressof(memory) + 24 * i) for i in range(len(bindings)))
@@ -220,7 +225,7 @@ def _load(name: str) -> Any:
 
 
 def _binding_properties(dispatchable: ComObject) -> tuple[int, int, int]:
-    """Return the number of descriptors, and the bytes of temporary and of persistent memory."""
+    """Return the number of descriptors, and the bytes of temporary and of persistent memory, that a dispatch needs."""
     count, temporary, persistent = _read_struct(dispatchable, 8, "=I4xQQ")  # GetBindingProperties
     return count, temporary, persistent
 

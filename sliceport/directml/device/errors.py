@@ -7,7 +7,7 @@ import re
 from sliceport.errors import SliceportError
 
 _SOURCE_POSITION = re.compile(r"\S+\(\d+\)\\\S+![0-9A-F]+: (\(caller: [0-9A-F]+\) )?Exception\(\d+\) tid\([0-9a-f]+\) ")
-"""The position in source and memory that onnxruntime puts before a message."""
+"""The position in onnxruntime's source and memory that precedes its messages."""
 
 
 class DeviceError(SliceportError):
@@ -28,7 +28,7 @@ class CallFailed(DeviceError):
     Attributes:
         call: The function that failed.
         hresult: Its result, as an unsigned 32-bit number.
-        message: Its message; empty if it has none.
+        message: The library's message, or an empty str.
     """
 
     def __init__(self, call: str, hresult: int, message: str) -> None:

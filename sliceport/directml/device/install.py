@@ -1,4 +1,4 @@
-"""The installation of the real DirectML in the user's cache, in a folder that appears whole or not at all."""
+"""The installation of the real DirectML and of its validator, each in a folder of the user's cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def backend() -> HostBackend:
 
 
 def folder() -> Path:
-    """Return the folder of the installation. Every recipe (see `HostBackend.hash_recipe`) has a folder of its own."""
+    """Return the folder of the installation. Each recipe has its own folder; see `HostBackend.hash_recipe`."""
     return user_cache() / f"{_PREFIX}-{backend().hash_recipe()}"
 
 
@@ -51,7 +51,7 @@ def is_installed() -> bool:
 
 
 def missing() -> str | None:
-    """Return what this machine lacks for an installation, as part of a sentence, or None."""
+    """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
     return backend().missing()
 
 
@@ -100,7 +100,11 @@ def install(say: Progress = print) -> Path:
 
 
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
-    """Build `target` unless it exists. If several processes do so at once, one builds it and the others wait."""
+    """Build `target` unless it exists, and return it. The folder appears complete or not at all.
+
+    `lacking` is what this machine lacks for it, and `build` fills an empty folder. If several processes call this at
+    once, one builds the folder and the others wait.
+    """
     if target.is_dir():
         return target
     if lacking is not None:
@@ -115,7 +119,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
 
 
 def _build_validator(scratch: Path, say: Progress) -> None:
-    """Download the library for Linux into a folder, and check that it accepts and refuses operators."""
+    """Download the library for Linux into a folder, and test that it accepts a valid operator and refuses another."""
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
@@ -125,7 +129,7 @@ def _build_validator(scratch: Path, say: Progress) -> None:
 
 
 def _build_host(scratch: Path, say: Progress) -> None:
-    """Build an installation in a folder, and check that it computes right values."""
+    """Build an installation of the host program in a folder, and test that it computes right values."""
     host = backend()
     host.build(scratch, say)
     say("testing it")
@@ -146,7 +150,7 @@ def passes_self_test(opened: Device) -> bool:
     """Run `_EXAMPLE`, and return whether its values are right.
 
     Raises:
-        DeviceError: The host program failed.
+        DeviceError: DirectML or the host program failed.
     """
     (result,) = opened.run(_EXAMPLE, np.arange(1, 17, dtype=np.float32).view(np.uint8))
     return np.array_equal(result.view(np.float32), [14, 16, 6, 8])

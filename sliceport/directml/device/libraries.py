@@ -1,4 +1,4 @@
-"""DirectML's libraries: for Windows from an installed or downloaded onnxruntime-directml, for Linux from a wheel."""
+"""DirectML's libraries: for Windows from an installed or downloaded onnxruntime, for Linux from torch-directml."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _WITH_DIRECTML = (PACKAGE, "onnxruntime-windowsml")
 """The packages of onnxruntime for Windows that hold DirectML.dll."""
 LIBRARIES = ("DirectML.dll", "onnxruntime.dll", "onnxruntime_providers_shared.dll")
 _NOTE = "libraries.txt"
+"""Name of the file, beside the libraries, that names their package and version."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class Wheel:
     """A wheel of the package index, which pip downloads and checks by its hash.
 
     Attributes:
-        package: The package.
-        version: Its version.
-        sha256: The hash of the wheel.
-        platform: The platform tag of the wheel.
-        python: The version of Python that the wheel is for.
+        package: Name of the package.
+        version: Version of the package.
+        sha256: Hash of the wheel.
+        platform: Platform tag of the wheel.
+        python: Version of Python that the wheel is for.
         folder: The folder in the wheel that holds the libraries.
         libraries: Names of the files to take from that folder.
     """
@@ -50,23 +51,17 @@ class Wheel:
         Raises:
             DeviceError: The wheel cannot be downloaded.
         """
-        with (
-            tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder,
-            zipfile.ZipFile(self._download(Path(folder))) as archive,
-        ):
-            for name in self.libraries:
-                (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
-
-    def _download(self, folder: Path) -> Path:
-        """Download the wheel into a folder, and return its path."""
-        requirements = folder / "requirements.txt"
-        requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
-        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
-        target = ["--platform", self.platform, "--python-version", self.python, "--dest", str(folder)]
-        command = [sys.executable, "-m", "pip", "download", *options, *target]
-        run(command, f"pip download {self.package}")
-        (wheel,) = folder.glob("*.whl")
-        return wheel
+        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
+            requirements = Path(folder, "requirements.txt")
+            requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
+            options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
+            target = ["--platform", self.platform, "--python-version", self.python, "--dest", folder]
+            command = [sys.executable, "-m", "pip", "download", *options, *target]
+            run(command, f"pip download {self.package}")
+            (wheel,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                for name in self.libraries:
+                    (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))
 
 
 FOR_WINDOWS = Wheel(
@@ -90,7 +85,7 @@ FOR_LINUX = Wheel(
 
 
 def install_libraries(home: Path, say: Callable[[str], None]) -> None:
-    """Put the libraries into a folder.
+    """Put DirectML and onnxruntime for Windows into a folder.
 
     Raises:
         DeviceError: The wheel cannot be downloaded.
@@ -104,20 +99,20 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
         spec, folder = installed
         say(f"copying {LIBRARIES[0]} and {LIBRARIES[1]} from the installed {spec}")
         for name in LIBRARIES:
-            if (folder / name).is_file():  # that of Windows ML has no providers in libraries of their own
+            if (folder / name).is_file():  # onnxruntime-windowsml lacks the last one
                 shutil.copyfile(folder / name, home / name)
     (home / _NOTE).write_text(spec)
 
 
 def read_package_spec(home: Path) -> str:
-    """Return the package and version of the libraries in a folder, or of those to be downloaded if it has no note."""
+    """Return `package==version` of the libraries in a folder, or of the libraries to download if it is empty."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
 def _find_installed() -> tuple[str, Path] | None:
-    """Return an installed package with its version, and the folder of its libraries; it exists for Windows only."""
-    for package in _WITH_DIRECTML if sys.platform == "win32" else ():
+    """Return `package==version` and the folder of the libraries of an installed package, or None."""
+    for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)
             folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))

@@ -34,7 +34,7 @@ class PackageIndex:
         keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
-        # Epoch 999 is newer than the version that any dependency asks for, so that apt does not upgrade the package.
+        # Epoch 999 is newer than any version that a dependency needs, so apt does not upgrade the package.
         entry = (
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
@@ -42,18 +42,15 @@ class PackageIndex:
         (folder / "apt.conf").write_text(source("apt.conf").read_text().replace("{folder}", str(folder)))
         self._apt_get("update")
 
-    def find(self, names: Sequence[str], alone: Sequence[str] = ()) -> dict[str, int]:
-        """Return the sizes of packages in bytes, by name.
-
-        Args:
-            names: Packages to download with their dependencies.
-            alone: Packages to download without their dependencies.
+    def find(self, names: Sequence[str], alone: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of packages in bytes by name: `names` with their dependencies, `alone` without them.
 
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
         """
         uris = self._apt_get("install", "-y", "--print-uris", *names)
-        uris += self._apt_get("download", "--print-uris", *alone) if alone else ""
+        uris += self._apt_get("download", "--print-uris", *alone)
+        # A line is 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH.
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
@@ -70,7 +67,7 @@ class PackageIndex:
 
 
 def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
-    """Write the needed files of a package into a folder: those whose name, such as `usr/bin/wine`, `is_needed` accepts.
+    """Write the files of a package that `is_needed` accepts, by names such as `usr/bin/wine`, into a folder.
 
     Raises:
         DeviceError: The package cannot be read.
@@ -79,9 +76,8 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - a fixed program
         try:
             with tarfile.open(fileobj=process.stdout, mode="r|", bufsize=2**20) as archive:
-                archive.extraction_filter = staticmethod(
-                    lambda member, _: member
-                )  # the default filter refuses absolute symlinks
+                # The default filter refuses absolute symlinks.
+                archive.extraction_filter = staticmethod(lambda member, _: member)
                 for member in archive:
                     if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)
@@ -91,11 +87,11 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
 
 def find_mirror() -> str | None:
     """Return the Debian mirror in this machine's apt sources, or None."""
-    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    for file in files:
+    for file in (Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))):
         if file.suffix in (".list", ".sources") and file.is_file():
             text = file.read_text(errors="replace")
-            for uri in re.findall(r"^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+)", text, re.MULTILINE):
-                if re.search(r"/debian/?$", uri):
-                    return str(uri)
+            # One line of a .sources file, or of a .list file, which may have options in brackets.
+            mirror = re.search(r"^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+/debian/?)(?!\S)", text, re.MULTILINE)
+            if mirror is not None:
+                return mirror[1]
     return None

@@ -1,4 +1,4 @@
-"""Parts of a session of onnxruntime: weights that stay in their files, and nodes with their providers."""
+"""Parts of a session of onnxruntime: weights that are read from their files, and nodes with their providers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class StoredTensor:
     """An initializer in an external data file.
 
     Attributes:
-        path: The file.
+        path: Path of the file, which must hold at least `offset + size` bytes.
         offset: Position of the first byte in the file.
         size: Number of bytes.
-        element: The element type, as a number of TensorProto.
+        element: The element type, as its number in TensorProto.
         shape: The shape.
     """
 
@@ -26,7 +26,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class NodeRun:
-    """A node, and the execution provider that it is assigned to."""
+    """A node, and the name of the execution provider that it is assigned to, such as `DmlExecutionProvider`."""
 
     name: str
     op_type: str

@@ -10,7 +10,7 @@ from sliceport.directml.device.libraries import read_package_spec
 
 
 def status() -> dict[str, Any]:
-    """Describe the installation, and run the self-test if there is one."""
+    """Return facts about the installation. If DirectML is installed, they include the result of a self-test."""
     backend, folder = install.backend(), install.folder()
     report: dict[str, Any] = {
         "schema_version": 1,
@@ -46,16 +46,16 @@ def _describe_validator() -> str:
 
 
 def status_text(report: dict[str, Any]) -> str:
-    """Format the status with one fact per line."""
+    """Format a result of `status` with one fact per line."""
     others = [f"{'validator':14} {report['validator']}"]
     others += [f"{'other version':14} {folder}" for folder in report["other_folders"]]
     if not report["installed"]:
         missing = report["missing"]
         hint = "run: sliceport directml install" if missing is None else f"it cannot be installed here: {missing}"
         return "\n".join([f"DirectML is not installed; {hint}", *others])
-    # The keys "no …" name the ways to run programs that failed; see `describe_isolation`.
+    # A key "no …" names a way to run programs that failed; see `describe_isolation`.
     names = ("backend", "folder", "way", *(name for name in report if name.startswith("no ")), "packages")
     names += ("adapter", "shader_model", "feature_level", "onnxruntime", "self_test")
-    labels = {"self_test": "self-test"}
-    facts = [f"{labels.get(name, name.replace('_', ' ')):14} {report[name]}" for name in names if name in report]
+    labels = {name: name.replace("_", " ") for name in names} | {"self_test": "self-test"}
+    facts = [f"{labels[name]:14} {report[name]}" for name in names if name in report]
     return "\n".join([*facts, *others])

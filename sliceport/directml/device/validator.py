@@ -1,9 +1,9 @@
-"""IDMLDevice::CreateOperator of DirectML's own library, in this process: no GPU, no Wine, no display.
+"""IDMLDevice::CreateOperator of DirectML's own library, without a GPU, Wine or a display.
 
-On Windows DirectML.dll creates the operators. On Linux `libdirectml.so` does, from the wheel of torch-directml. The
-wheel also has empty stand-ins of the two libraries that `libdirectml.so` links to. COM objects written with ctypes
-replace a DXCore factory, an adapter and an ID3D12Device. They are enough to create operators, which validates the
-descriptors, but not to compile them.
+On Windows DirectML.dll creates the operators. On Linux `libdirectml.so` from the wheel of torch-directml creates them.
+The wheel also contains empty stand-ins for the two libraries that `libdirectml.so` links to. COM objects written with
+ctypes replace a DXCore factory, an adapter and an ID3D12Device. These objects are enough to create operators, which
+validates their descriptors, but not to compile them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
-_E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9
+_E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9  # signed, as C returns an HRESULT
 _OBJECT_IDS = frozenset(
     uuid.UUID(text).bytes_le
     for text in (
@@ -59,7 +59,7 @@ _Method = Callable[[int, int, int, int], int]
 
 
 def missing() -> str | None:
-    """Return what this machine lacks for the library, as part of a sentence, or None."""
+    """Return what this machine lacks for the library, as part of a sentence; None if it lacks nothing."""
     if sys.platform == "win32":
         return None
     if sys.platform != "linux" or platform.machine() != "x86_64":
@@ -72,37 +72,29 @@ def missing() -> str | None:
 def create_operator(library_folder: Path, operator: Operator) -> int:
     """Call IDMLDevice::CreateOperator in a child process, and return its HRESULT, 0 for success.
 
-    Args:
-        library_folder: The folder of the library and its stand-ins.
-        operator: The operator to create.
-
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
+        InvalidDescriptor: A number does not fit its field.
+        ChildLost: The machine ended the child process for another reason.
     """
     return _call_in_child(_create_operator, library_folder, operator)
 
 
 def title(library_folder: Path) -> str:
-    """Return the name of the library and its highest feature level. The library does not report a version.
-
-    Args:
-        library_folder: The folder of the library and its stand-ins.
+    """Return the name of the library and its highest feature level, because the library does not report a version.
 
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
+        ChildLost: The machine ended the child process for another reason.
     """
     return f"DirectML at feature level {FeatureLevel(_call_in_child(_feature_level, library_folder))}"
 
 
 def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Operator) -> int:
-    """Call a function in a child process, because the library may crash.
-
-    Raises:
-        DeviceError: The library cannot be used on this machine, or it crashed.
-    """
+    """Call a function in a child process, because the library may crash. Errors are those of `create_operator`."""
     try:
         return int(supervisor.call(function, library_folder, *args))
-    except ChildLost:
+    except ChildLost:  # a ChildDied that says nothing about the library
         raise
     except ChildDied as error:
         raise DeviceError(f"the process of DirectML's library {error}.") from None
@@ -131,7 +123,7 @@ class Validator(OperatorFactory):
         library_folder: The folder of the library and its stand-ins.
 
     Raises:
-        OSError: The library cannot be loaded.
+        OSError: The library cannot be loaded or changed in memory.
         CallFailed: The library does not create a device.
     """
 
@@ -145,10 +137,10 @@ class Validator(OperatorFactory):
         super().__init__(create(library.DMLCreateDevice1, "DMLCreateDevice1", *arguments))
 
     def _load(self, library_folder: Path) -> ctypes.CDLL:
-        """Load the library, which finds the stand-ins by their bare names among the loaded libraries.
+        """Load the library, which links to the stand-ins by their bare names.
 
-        The stand-ins have no DT_SONAME, and their folder is not one that glibc searches. So each stand-in gets its bare
-        name as its path while the library is being loaded.
+        The stand-ins have no DT_SONAME, and glibc does not search their folder. But glibc takes a loaded library whose
+        path equals the name, so each stand-in gets its bare name as its path while the library loads.
         """
         original_names: list[tuple[_LinkMap, int]] = []
         try:
@@ -163,6 +155,7 @@ class Validator(OperatorFactory):
         finally:
             for link_map, original_name in original_names:
                 link_map.l_name = original_name
+        # The last stand-in is libdxcore.so.
         _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
         return library
 
@@ -184,10 +177,10 @@ class _LinkMap(ctypes.Structure):
 
 
 class _ComObject:
-    """A COM object whose methods are Python functions.
+    """A COM object at `address` whose methods are Python functions. It lives as long as this value.
 
     Args:
-        size: Number of methods; those without a function return E_NOTIMPL.
+        size: Number of methods; a method without a function returns E_NOTIMPL.
         methods: The functions by their positions in the table of methods.
     """
 
@@ -208,7 +201,7 @@ class _ComObject:
 
 
 def _return_object(out: int, result: _ComObject) -> int:
-    """Return an object to C code through a pointer, with S_OK as the HRESULT."""
+    """Store the address of an object where a caller in C wants it, and return S_OK."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0
 
@@ -241,11 +234,7 @@ def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  
 
 
 def _redirect(function: Any, replacement: Any) -> None:
-    """Make a function of a library jump to another one.
-
-    Raises:
-        OSError: The system does not allow writing to memory that holds code.
-    """
+    """Overwrite the start of a library's function with a jump to another function. Raise OSError if it is protected."""
     if sys.platform == "win32":
         raise NotImplementedError
     address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))

@@ -1,4 +1,4 @@
-"""Ways to run a program with a folder as its root folder, as the user of this process."""
+"""Ways to run a program with a folder as its root folder, with the rights of this process's user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _bubblewrap(root: Path) -> list[str] | None:
 
 
 def _chroot(root: Path) -> list[str] | None:
-    is_root = sys.platform != "win32" and os.geteuid() == 0
+    is_root = sys.platform != "win32" and os.geteuid() == 0  # Windows has no geteuid
     return [*_NAMESPACES, "sh", str(source("enter.sh")), "mount", str(root)] if is_root else None
 
 
@@ -40,13 +40,13 @@ WAYS: dict[str, Callable[[Path], list[str] | None]] = {
     "namespaces as root": _chroot,
     "proot": _proot,  # is slow because it traces every system call, but works even in a container without privileges
 }
-"""The ways, best first. Each maps a root folder to a command to which the program and its arguments are appended, or to
-None if this machine lacks the way. All processes of a program end with its first process."""
+"""The ways, best first. Each maps a root folder to a command, to which the program and its arguments are appended, or
+to None if this machine lacks the way. All processes of a program end with its first process."""
 
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the first way that works here, or None, and the reason why each way tried before it failed."""
+    """Return the name of the best way that works here, or None, and why each better way failed that was tried."""
     reasons = {}
     for name, way in WAYS.items():
         command = way(root)

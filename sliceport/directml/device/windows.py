@@ -19,19 +19,14 @@ class Windows(HostBackend):
     text = "natively on Windows"
 
     def missing(self) -> str | None:
-        """Return what this machine lacks for an installation, or None."""
+        """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         machine = platform.machine()
         return None if machine == "AMD64" else f"this machine is {machine}, and the libraries are for x86-64"
 
-    def home(self, folder: Path) -> Path:
-        """Return the folder itself."""
-        return folder
-
     def command(self, folder: Path) -> list[str]:
         """Return the command of the host program, which is a module of this package."""
-        module = "sliceport.directml.device.windows_host"
-        return [sys.executable, "-m", module, str(folder)]
+        return [sys.executable, "-m", "sliceport.directml.device.windows_host", str(folder)]
 
     def build(self, folder: Path, say: Progress) -> None:
-        """Take the libraries of the installed onnxruntime, or download them."""
+        """Copy the libraries of the installed onnxruntime, or download them."""
         install_libraries(folder, say)

@@ -3,7 +3,7 @@
     python -m sliceport.directml.device.windows_host FOLDER
 
 It answers the same requests as `host/host.cpp`, in the same frames. It runs in a process of its own, because an error
-in a driver may end the process. FOLDER has DirectML.dll; the provider is that of the installed onnxruntime.
+in a driver may end the process. FOLDER contains DirectML.dll; the provider is part of the installed onnxruntime.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _E_INVALIDARG, _E_NOTIMPL, _E_FAIL, _E_OUTOFMEMORY = 0x80070057, 0x80004001, 0x8
 _PROVIDER = "DmlExecutionProvider"
 
 Answer = tuple[dict[str, Any], bytes]
+"""The header and the payload of an answer."""
 
 
 class Host:
@@ -58,12 +59,12 @@ class Host:
         return Direct3DDevice(self._folder, self._adapter)
 
     def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
-        """Return the header and the payload of the answer. For a failed call, the header describes the error."""
+        """Return the answer to a request. For a failed call, its header describes the error."""
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
             # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
-            if error.call != "CreateOperator":
+            if error.call != "CreateOperator":  # this call records nothing
                 self.__dict__.pop("_device", None)
             return _describe_failure(error.call, error.hresult, error.message), b""
         except MemoryError:
@@ -81,13 +82,12 @@ class Host:
         return facts, b""
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
-        memory = _relocate(request["operator"], payload)
-        self._device.new_operator(ctypes.addressof(memory) + request["operator"]["desc"])
+        _memory, address = _relocate(request["operator"], payload)
+        self._device.new_operator(address)
         return {}, b""
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
-        memory = _relocate(request["operator"], payload)
-        address = ctypes.addressof(memory) + request["operator"]["desc"]
+        memory, address = _relocate(request["operator"], payload)
         key, data = payload[: len(memory)], payload[len(memory) :]
         return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
@@ -97,14 +97,14 @@ class Host:
         model_size, weights = request["model_size"], request["weights"]
         call = "CreateSession"
         try:
-            kept: list[Any] = []
+            kept: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
             if weights:
                 parts = (np.fromfile(each["path"], np.uint8, each["size"], offset=each["offset"]) for each in weights)
                 initializers, kept = _make_values(ort, weights, parts)
                 options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
-            session.disable_fallback()
+            session.disable_fallback()  # otherwise onnxruntime would repeat a failed run on the CPU
             if _PROVIDER not in session.get_providers():  # onnxruntime falls back to the CPU without an error
                 raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
             call = "Run"
@@ -116,7 +116,7 @@ class Host:
             del buffers, kept
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
-        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # onnxruntime 1.24 has it
+        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
         nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
         outputs = [
             {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
@@ -128,17 +128,14 @@ class Host:
         return {"nodes": nodes, "outputs": outputs}, b"".join(data)
 
 
-def _relocate(image: Mapping[str, Any], payload: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Copy the structs of an operator from the start of a payload."""
-    return relocate(bytearray(payload[: image["size"]]), image["pointers"])
+def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """Copy an operator from the start of a payload, and return its memory and the address of its DML_OPERATOR_DESC."""
+    memory = relocate(bytearray(payload[: image["size"]]), image["pointers"])
+    return memory, ctypes.addressof(memory) + image["desc"]
 
 
 def _import_onnxruntime() -> Any:
-    """Return the module of the installed onnxruntime.
-
-    Raises:
-        CallFailed: onnxruntime is not installed, or lacks the DirectML provider.
-    """
+    """Return the module of the installed onnxruntime, or raise CallFailed if it or its DirectML provider is missing."""
     try:
         import onnxruntime as ort
     except ImportError as error:
@@ -163,14 +160,14 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
 def _make_values(
     ort: Any, tensors: Iterable[dict[str, Any]], contents: Iterable[npt.NDArray[np.uint8]]
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return tensors of onnxruntime by name, and the arrays whose memory onnxruntime reads."""
+    """Return the tensors that a request describes, by name, and the arrays whose memory these tensors use."""
     values, buffers = {}, []
     for description, content in zip(tensors, contents, strict=True):
         width = dtype_of(description["element"]).itemsize
         # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: description["size"]] = content
-        array = memory.view(f"V{width}").reshape(description["shape"])
+        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only the width of this type
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers
@@ -194,11 +191,10 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the pipe; stdout becomes stderr, so that no library writes into a frame."""
+    """Serve the pipe. Answers go to a copy of stdout; stdout becomes stderr, so that no library writes into a frame."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    host = Host(Path(sys.argv[1]), int(os.environ.get(ADAPTER, "0")))
-    serve(host, sys.stdin.buffer, answers)
+    serve(Host(Path(sys.argv[1]), int(os.environ.get(ADAPTER, "0"))), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

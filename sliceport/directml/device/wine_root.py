@@ -1,6 +1,6 @@
 """DirectML on Linux: Wine, libvkd3d and lavapipe (Vulkan on the CPU), in a root folder that any user can create.
 
-The packages come from Debian sid, because only there does libvkd3d support DXIL, and with it shader model 6. They are
+The packages come from Debian sid, because only libvkd3d in sid supports DXIL, which shader model 6 needs. They are
 unpacked without dpkg, so no maintainer script runs, and only the files that DirectML needs are kept. sid changes daily,
 so a self-test at the end decides whether an installation works.
 """
@@ -25,6 +25,7 @@ _RECIPE = 1
 """Version of the recipe. Increase it when installations change in a way that the constants below do not show."""
 _SUITE = "sid"
 _PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
+# DirectML needs no dependencies of these packages.
 _PACKAGES_ALONE = ("wine64", "libwine", "wine-common", "libz-mingw-w64", "libfontconfig1", "busybox-static")
 _ABSENT = ("libglx-mesa0",)  # Xvfb links to libGL and renders nothing with it
 _COMPILER = ("g++-mingw-w64-x86-64-win32",)
@@ -44,7 +45,7 @@ _HOME = "/opt/sliceport"
 _WINEBOOT_TIMEOUT = 180.0
 """Time limit in seconds; wineboot usually takes 6."""
 _BUILTIN_MARK = slice(64, 96), b"Wine builtin DLL".ljust(32, b"\0")
-"""Position and value of the mark in a DLL's DOS stub without which Wine's user32 does not load zlib1.dll."""
+"""Position and value of the mark in the DOS stub of Wine's own DLLs. Wine's user32 loads no zlib1.dll without it."""
 _RENDERER = '\n[Software\\\\Wine\\\\Direct3D] 1700000000\n"renderer"="vulkan"\n'
 """Registry entry that keeps Wine from loading OpenGL, which is not installed."""
 
@@ -55,7 +56,7 @@ class WineRoot(HostBackend):
     text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
 
     def missing(self) -> str | None:
-        """Return what this machine lacks for an installation, or None."""
+        """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
             machine = f"{sys.platform} on {platform.machine()}"
             return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
@@ -75,7 +76,7 @@ class WineRoot(HostBackend):
         return _inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return how programs run in the root folder (a name in `ways.WAYS` or "none"), and why better ways failed."""
+        """Return the way in which programs run in the root folder, or "none", and why better ways failed."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -84,7 +85,7 @@ class WineRoot(HostBackend):
         return f"{_RECIPE} {packages} {_OPTIONS} {[source(name).read_text() for name in _SOURCES]}"
 
     def build(self, folder: Path, say: Progress) -> None:
-        """Unpack Wine and a compiler, build the host program and a Wine prefix, and remove the compiler."""
+        """Unpack Wine and a compiler, build the host program, remove the compiler, and make a Wine prefix."""
         home, compiler = self.home(folder), folder / "mingw"
         self._unpack_packages(folder, compiler, say)
         _write_system_files(folder)
@@ -95,7 +96,7 @@ class WineRoot(HostBackend):
             shutil.copyfile(source(name), home / name)
         run(compile_command(folder, "host"), "the compiler")
         dlls = [f"/{_DLLS}/{path.name}" for path in (folder / _DLLS).iterdir()]
-        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # they hold debug information
+        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # they contain debug information
         shutil.rmtree(compiler)
         say("making a Wine prefix")
         _make_prefix(folder, home / "prefix")
@@ -123,13 +124,14 @@ class WineRoot(HostBackend):
 
 
 def _inside(root: Path, *words: str) -> list[str]:
+    """Return the command that runs a program in the root folder with a display and a Wine prefix."""
     # Wine aborts if TMPDIR is set, and if WINEARCH is win32.
     environment = ("/usr/bin/busybox", "env", "-u", "TMPDIR", "-u", "WINEARCH")
     return ways.enter(root, *environment, "/bin/sh", f"{_HOME}/inside.sh", *words)
 
 
 def _write_system_files(root: Path) -> None:
-    """Create what Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine."""
+    """Create the files that Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
@@ -147,23 +149,19 @@ def _write_system_files(root: Path) -> None:
 
 
 def enter_compiler(root: Path, tool: str) -> list[str]:
-    """Return the command that runs a tool of the compiler in `/mingw`."""
+    """Return the command that runs a tool of the compiler, which is unpacked in `mingw` of the root folder."""
     environment = (f"LD_LIBRARY_PATH=/mingw/{_LIB}", "PATH=/mingw/usr/bin")
     return ways.enter(root, "/usr/bin/busybox", "env", *environment, f"/mingw/usr/bin/x86_64-w64-mingw32-{tool}")
 
 
 def compile_command(root: Path, name: str, *options: str) -> list[str]:
-    """Return the command that compiles `name`.cpp, in the folder of the host program, to `name`.exe."""
+    """Return the command that compiles `name`.cpp to `name`.exe, both in the folder of the host program."""
     files = (f"{_HOME}/{name}.cpp", "-o", f"{_HOME}/{name}.exe")
     return [*enter_compiler(root, "g++-win32"), *_OPTIONS, *options, *files, *_LIBRARIES]
 
 
 def _make_prefix(root: Path, prefix: Path) -> None:
-    """Create the Wine prefix, in which Wine's own files are links to those in the root folder.
-
-    Raises:
-        DeviceError: Wine does not create a prefix.
-    """
+    """Create the Wine prefix, in which Wine's own files are links to those in the root folder."""
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
     # when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"

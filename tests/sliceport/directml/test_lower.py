@@ -14,8 +14,10 @@ import pytest
 from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import gathered, padded, run_call, run_node
+from running import as_bytes, gathered, padded, run_call, run_node
 
+from sliceport.directml import lower
+from sliceport.directml.choose_operator import choose_split
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.layouts import Options
@@ -404,6 +406,19 @@ class TestSiblings:
         program = lower_nodes([replace(each, element="STRING") for each in self.slices(range(2), range(2, 6))])
         assert [n.reason and n.reason.code for n in program.nodes] == ["unsupported_type"] * 2
 
+    def test_siblings_that_cannot_be_a_split_are_tried_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        tries = []
+
+        def record(*args: Any) -> Operator:
+            tries.append(args)
+            return choose_split(*args)
+
+        monkeypatch.setattr(lower, "choose_split", record)
+        regions = [Region.of((8, 3), (range(i, i + 1), range(3))) for i in range(8)]
+        nodes = [node(region, element="INT4", name=f"s{i}_") for i, region in enumerate(regions)]
+        assert {n.verdict for n in lower_nodes(nodes).nodes} == {"refused"}
+        assert len(tries) == 1
+
     def test_ids_of_calls_follow_the_order_of_the_model(self) -> None:
         nodes = [node(Region.of((9,), (range(3),)), name="first", value="w"), *self.slices(range(2), range(2, 6))]
         assert [c.id for n in lower_nodes(nodes).nodes for c in n.calls] == [0, 1, 1]
@@ -419,6 +434,16 @@ class TestViews:
     def test_the_stride_of_an_axis_with_one_kept_element_does_not_keep_axes_apart(self) -> None:
         region = Region.of((3, 2), (range(3), range(1)))
         assert operator(lower_one(region, output_layout={"n0": (5, 7)})).input_tensor.sizes == (6,)
+
+    def test_unused_strides_of_a_split_may_be_large(self) -> None:
+        parts = SplitSpec(0, (1, 2)).resolve((3, 2))
+        assert kinds(*parts, output_layout={"n0": (2**40, 3), "n1": (5, 1)}) == ["Split"]
+
+    @pytest.mark.parametrize("options", [{}, {"views": True}])
+    def test_strides_of_31_bits_are_lowered(self, options: dict[str, Any]) -> None:
+        region = Region.of((3,), (range(2),))
+        lowered = lower_one(region, input_layout={"x": (2**31 - 1,)}, level="2.1", **options)
+        assert lowered.verdict == ("alias" if options else "lowered")
 
     def test_views_need_only_the_older_slice(self) -> None:
         assert kinds(Region.of((8,), (range(4, 8),)), views=True, level="1.0") == ["alias"]
@@ -467,6 +492,27 @@ class TestLayouts:
     def test_a_layout_holds_for_tensors_of_its_rank_alone(self) -> None:
         region = Region.of((4, 6), (range(4), range(1, 3)))
         assert operator(lower_one(region, input_layout="NHWC")).input_tensor.strides is None
+
+    @pytest.mark.parametrize("options", [{"input_layout": "NHWC"}, {"output_layout": "NHWC"}])
+    @pytest.mark.parametrize("is_copy", [True, False])
+    def test_an_output_of_an_earlier_node_is_read_as_it_was_written(
+        self, options: dict[str, Any], *, is_copy: bool
+    ) -> None:
+        channels = range(1, 3) if is_copy else range(2)
+        x = np.arange(64, dtype=np.float32).reshape(1, 4, 4, 4) if is_copy else np.arange(32.0).reshape(2, 4, 4)
+        x = x.astype(np.float32)
+        ranges = (channels, range(4), range(4))
+        first = node(Region(x.shape, (range(1), *ranges) if is_copy else ranges, (1, 2, 4, 4)), name="a")
+        second = node(Region.of((1, 2, 4, 4), (range(1), range(1), range(1, 3), range(4))), name="b", value="a0")
+        program = lower_nodes([first, second], Options(**options))
+        strided = x.transpose(0, 2, 3, 1) if is_copy and "input_layout" in options else x
+        buffers = {"x": as_bytes(strided)}
+        for lowered in program.nodes:
+            buffers |= {alias.output: buffers[alias.value] for alias in lowered.aliases}
+            for call in lowered.calls:
+                buffers |= run_call(call, buffers)
+        expected = x.reshape(1, -1, 4, 4)[:, channels.start : channels.start + 1, 1:3]
+        assert buffers["b0"].view(np.float32).tolist() == expected.reshape(-1).tolist()
 
     @pytest.mark.parametrize("strides", [(1,), (-6, 1), (6, -1), (-6, -1)])
     def test_strides_that_do_not_fit_are_a_usage_error(self, strides: tuple[int, ...]) -> None:

@@ -274,6 +274,22 @@ class TestAbi:
         sizes = [DML_BUFFER_TENSOR_DESC.from_address(item.Desc).Sizes[:2] for item in array]
         assert sizes == [[4, 2], [4, 4]]
 
+    @pytest.mark.parametrize(
+        ("operator", "message"),
+        [
+            (replace(GOOD_SPLIT, axis=-1), "Axis=-1 does not fit its field"),
+            (replace(GOOD_SPLIT, output_count=2**32), "OutputCount=4294967296 does not fit its field"),
+            (replace(GOOD_SLICE1, input_window_sizes=(3, 2**32)), r"\[3, 4294967296\] do not fit their field"),
+            (
+                replace(GOOD_SLICE1, input_tensor=replace(t(4, 6), total_tensor_size_in_bytes=2**64)),
+                "TotalTensorSizeInBytes=18446744073709551616 does not fit its field",
+            ),
+        ],
+    )
+    def test_numbers_beyond_their_fields_are_refused(self, operator: Operator, message: str) -> None:
+        with pytest.raises(InvalidDescriptor, match=message):
+            to_native(operator)
+
 
 class TestEmulator:
     def test_a_buffer_that_is_too_small_is_refused(self) -> None:

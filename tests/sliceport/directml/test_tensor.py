@@ -73,6 +73,11 @@ class TestStridesPage:
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
 
+    def test_padding_keeps_strides_within_32_bits(self) -> None:
+        tensor = BufferTensor.of(F32, (2,), (2**31,))
+        tensor.check("x")
+        tensor.padded_to(4).check("x")
+
     def test_packed_nchw_needs_no_strides(self) -> None:
         assert BufferTensor.of(F32, (1, 1, 3, 5)).total_tensor_size_in_bytes == 60
         assert BufferTensor.of(F32, (1, 1, 3, 5), (15, 15, 5, 1)) == BufferTensor.of(F32, (1, 1, 3, 5))

@@ -1,16 +1,16 @@
 // The host program of Linux: DirectML and onnxruntime's DirectML provider, in Wine, behind a pipe.
 //
 // It reads the headers of requests from stdin, and their payloads from memory that the client shares (SLICEPORT_MEMORY).
-// It writes one answer each to stdout: u32 header bytes, u64 payload bytes, the header (JSON), the payload. protocol.py
-// describes both. The answer to a failed call is {"error": {"call", "hresult", "message"}}; only a closed pipe ends the
-// process.
+// It writes an answer to each request to stdout: u32 header bytes, u64 payload bytes, the header (JSON), the payload.
+// protocol.py describes both. The answer to a failed call is {"error": {"call", "hresult", "message"}}; only a closed
+// pipe or a malformed frame ends the process.
 //
 // Requests by "do":
 //   facts   levels                                        versions, adapter, the highest of these feature levels
 //   create  operator                                      CreateOperator alone
 //   run     operator, input, offset, outputs              create, compile, initialise, run
-//   onnx    model_size, files, weights, inputs, outputs,  a model on the DirectML provider, and its nodes' providers. The
-//           config                                        client passes the data files through a socket (SLICEPORT_SOCKET)
+//   onnx    model_size, files, weights, inputs, outputs,  run a model on the DirectML provider, name its nodes' providers;
+//           config                                        the client sends open data files through SLICEPORT_SOCKET
 // An operator is an Image of abi.py, whose numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
@@ -247,7 +247,7 @@ struct Device {
         const auto entry = compiled.find(key);
         if (entry != compiled.end()) return entry->second;
         if (compiled.size() == 64) compiled.clear();  // bounds the memory that compiled operators hold
-        return compiled[key] = compile(create(desc).Get());
+        return compiled[key] = compile(create(desc).Get());  // compiled before the key is added, so a failure adds none
     }
 
     Compiled compile(IDMLOperator *op) {
@@ -315,24 +315,26 @@ struct Device {
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-// Map a file for reading, shared with its writer (1, MAP_SHARED) or not (2, MAP_PRIVATE).
-static unsigned char *map_file(int descriptor, size_t size, int flags) {
-    auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
-    void *memory = map(nullptr, size, 1, flags, descriptor, 0);  // PROT_READ
-    if (memory == reinterpret_cast<void *>(-1)) throw Failure("mmap", E_OUTOFMEMORY);
-    return static_cast<unsigned char *>(memory);
-}
-
 struct Unmap {
     size_t size;
     void operator()(unsigned char *memory) const { unix_function<int (UNIX *)(void *, size_t)>("munmap")(memory, size); }
 };
+using Mapping = std::unique_ptr<unsigned char, Unmap>;
+
+// Map a file for reading, shared with its writer (1, MAP_SHARED) or not (2, MAP_PRIVATE).
+static Mapping map_file(int descriptor, size_t size, int flags) {
+    auto map = unix_function<void *(UNIX *)(void *, size_t, int, int, int, int64_t)>("mmap");
+    size = std::max<size_t>(size, 1);  // mmap refuses a size of 0
+    void *memory = map(nullptr, size, 1, flags, descriptor, 0);  // PROT_READ
+    if (memory == reinterpret_cast<void *>(-1)) throw Failure("mmap", E_OUTOFMEMORY);
+    return {static_cast<unsigned char *>(memory), Unmap{size}};
+}
 
 // A data file of a model. It is outside of the root folder, so the client passes it as an open file.
-struct MappedFile {
-    std::unique_ptr<unsigned char, Unmap> content;
+struct DataFile {
+    int descriptor;
 
-    explicit MappedFile(size_t size) {
+    DataFile() {
         char byte;
         struct { void *data; size_t size; } piece{&byte, 1};                     // iovec of <sys/socket.h>
         struct { size_t size; int level, type, descriptor, padding; } rights{};  // cmsghdr, with a descriptor as its data
@@ -346,11 +348,28 @@ struct MappedFile {
             int flags;
         } message{nullptr, 0, &piece, 1, &rights, sizeof rights, 0};
         auto receive = unix_function<int64_t (UNIX *)(int, void *, int)>("recvmsg");
-        if (receive(atoi(getenv("SLICEPORT_SOCKET")), &message, 0) != 1) throw Failure("recvmsg", E_FAIL);
-        content = {map_file(rights.descriptor, size, 2), Unmap{size}};
-        unix_function<int (UNIX *)(int)>("close")(rights.descriptor);
+        if (receive(atoi(getenv("SLICEPORT_SOCKET")), &message, 0) != 1 || message.flags & 8) throw Failure("recvmsg", E_FAIL);  // MSG_CTRUNC
+        descriptor = rights.descriptor;
     }
+    ~DataFile() { unix_function<int (UNIX *)(int)>("close")(descriptor); }
+    DataFile(const DataFile &) = delete;
 };
+
+// Map the files of a request. All are received, even after a failure, or the next request would receive them.
+static std::vector<Mapping> map_files(const json &files) {
+    std::vector<Mapping> mappings;
+    std::exception_ptr failure;
+    for (const json &file : files) {
+        try {
+            const DataFile received;
+            mappings.push_back(map_file(received.descriptor, file.at("size"), 2));
+        } catch (...) {
+            failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+    return mappings;
+}
 
 // ---- onnxruntime ---------------------------------------------------------------------------------------------------
 
@@ -378,7 +397,7 @@ class Onnx {
         Ort::ThrowOnError(Ort::GetApi().GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)));
     }
 
-    std::pair<json, Bytes> run(Device &device, const json &request, unsigned char *payload, const std::vector<MappedFile> &files) try {
+    std::pair<json, Bytes> run(Device &device, const json &request, unsigned char *payload, const std::vector<Mapping> &files) try {
         Ort::Session session = create_session(device, request, payload, files);
         Ort::IoBinding binding(session);
         unsigned char *data = payload + request.at("model_size").get<size_t>();
@@ -406,7 +425,7 @@ class Onnx {
     }
 
   private:
-    Ort::Session create_session(Device &device, const json &request, const unsigned char *model, const std::vector<MappedFile> &files) try {
+    Ort::Session create_session(Device &device, const json &request, const unsigned char *model, const std::vector<Mapping> &files) try {
         Ort::SessionOptions options;
         options.DisableMemPattern().SetExecutionMode(ORT_SEQUENTIAL).SetGraphOptimizationLevel(ORT_DISABLE_ALL);
         for (const auto &entry : request.at("config").items()) options.AddConfigEntry(entry.key().c_str(), entry.value().get<std::string>().c_str());
@@ -416,7 +435,7 @@ class Onnx {
         std::vector<Ort::Value> weights;
         for (const json &weight : request.at("weights")) {
             names.push_back(weight.at("name"));
-            weights.push_back(tensor_of(weight, files.at(weight.at("file")).content.get() + weight.at("offset").get<size_t>()));
+            weights.push_back(tensor_of(weight, files.at(weight.at("file")).get() + weight.at("offset").get<size_t>()));
         }
         if (!names.empty()) options.AddExternalInitializers(names, weights);
         return Ort::Session(env, model, request.at("model_size").get<size_t>(), options);
@@ -485,7 +504,8 @@ int main() {
     std::unique_ptr<Onnx> onnx;
     const size_t max_payload = 8ull << 30;
     // The client puts payloads into one file, which is mapped once: addresses may reach beyond its end.
-    unsigned char *payload = map_file(atoi(getenv("SLICEPORT_MEMORY")), max_payload, 1);
+    const Mapping memory = map_file(atoi(getenv("SLICEPORT_MEMORY")), max_payload, 1);
+    unsigned char *payload = memory.get();
     UINT32 header_size;
     UINT64 payload_size;
     while (fread(&header_size, 4, 1, stdin) && fread(&payload_size, 8, 1, stdin)) {
@@ -497,8 +517,7 @@ int main() {
         try {
             const json request = json::parse(text);
             const std::string action = request.at("do");
-            std::vector<MappedFile> files;  // received before anything can fail, or the next request would get them
-            for (const json &file : request.value("files", json::array())) files.emplace_back(file.at("size").get<size_t>());
+            const std::vector<Mapping> files = map_files(request.value("files", json::array()));
             if (!device) device = std::make_unique<Device>();
             if (!onnx && (action == "facts" || action == "onnx")) onnx = std::make_unique<Onnx>();
             if (action == "facts") {
@@ -518,13 +537,13 @@ int main() {
             }
         } catch (const Failure &f) {
             result = failure(f.call, f.hresult, f.what());
-            // The next request creates a new device if this one is lost.
-            if (device && (FAILED(device->dml->GetDeviceRemovedReason()) || FAILED(device->discard()))) device.reset();
         } catch (const std::bad_alloc &) {
             result = failure("new", E_OUTOFMEMORY, "out of memory");
         } catch (const std::exception &e) {
             result = failure("request", E_INVALIDARG, e.what());
         }
+        // After a failure, recorded commands are dropped. The next request creates a new device if this one is lost.
+        if (result.contains("error") && device && (FAILED(device->dml->GetDeviceRemovedReason()) || FAILED(device->discard()))) device.reset();
         answer(out, result, reply);
     }
     return 0;

@@ -233,6 +233,41 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
             opened.facts()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone the client opens descriptors for its host")
+def test_a_command_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    with Device([str(tmp_path / "none")]) as opened:
+        before = os.listdir("/proc/self/fd")
+        for _ in range(2):
+            with pytest.raises(DeviceError, match="cannot be started"):
+                opened.facts()
+            assert os.listdir("/proc/self/fd") == before
+
+
+COUNT_FILES = """
+import json, os, socket, struct, sys
+header, _ = struct.unpack("<IQ", sys.stdin.buffer.read(12))
+files = json.loads(sys.stdin.buffer.read(header))["files"]
+with socket.socket(fileno=int(os.environ["SLICEPORT_SOCKET"])) as client:
+    for _ in files:
+        os.close(socket.recv_fds(client, 1, 1)[1][0])
+text = json.dumps({"files": len(files)}).encode()
+sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the host program of Windows opens files by their paths")
+def test_more_files_are_sent_than_a_socket_holds_or_a_process_may_open() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    try:
+        with Device([sys.executable, "-c", COUNT_FILES], 60) as opened:
+            assert opened._ask({"files": [{}] * 1000}, files=[os.devnull] * 1000)[0] == {"files": 1000}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_frame_begins_with_the_sizes_and_the_header() -> None:
     head = protocol.encode_head({"do": "x"}, 3)
     assert protocol.PREFIX.unpack(head[:12]) == (len(head) - 12, 3)

@@ -12,7 +12,8 @@ import onnx.utils
 import pytest
 from amounts import long_only
 from onnx_models import parse, save
-from platforms import require_shader_model_6
+from platforms import POSIX, require_shader_model_6
+from processes import children, host_of
 
 from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main
@@ -185,6 +186,24 @@ def test_weights_that_cannot_be_read_are_named(directml: device.Device, tmp_path
     (tmp_path / "m.bin").unlink()
     with pytest.raises(device.DeviceError, match=r"m\.bin' cannot be read \(No such file"):
         run_model(path)
+
+
+@POSIX
+def test_data_file_that_cannot_be_mapped_leaves_nothing_behind(directml: device.Device, tmp_path: Path) -> None:
+    model = parse("(float[4] x) => (float[4] y) { y = Add (x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(1, 5, dtype=np.float32), "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "other.bin").write_bytes(bytes(16))
+    (tmp_path / "empty.bin").touch()
+    request = {"do": "facts", "levels": [0x1000], "files": [{"size": 2**62}, {"size": 16}]}
+    with pytest.raises(device.CallFailed, match="mmap failed"):
+        directml._ask(request, files=[str(tmp_path / "other.bin")] * 2)
+    directml._ask(request | {"files": [{"size": 0}]}, files=[str(tmp_path / "empty.bin")])
+    weights = {"w": device.StoredTensor(str(tmp_path / "w.bin"), 0, 16, 1, (4,))}
+    (y,) = directml.run_onnx((tmp_path / "m.onnx").read_bytes(), {"x": np.zeros(4, np.float32)}, ["y"], weights=weights)
+    assert y.tolist() == [1, 2, 3, 4]
+    descriptors = (fd for pid in children(host_of(directml)) for fd in Path(f"/proc/{pid}/fd").iterdir())
+    assert not [fd for fd in descriptors if os.path.realpath(fd).startswith(str(tmp_path))]
 
 
 def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
