@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.engines.engine import Value, WholeModel
-from sliceport.engines.tensor_bytes import TensorBytes
+from sliceport.engines.engine import TensorBytes, Value, WholeModel
 from sliceport.errors import ModelError
 
 STRING = 8
