@@ -1,4 +1,4 @@
-"""Names of the entries of `openvino.toml` that conditions find; `ov_ext.defects` has most of these conditions."""
+"""The entries of `openvino.toml`, with names for those that conditions find, most of them in `ov_ext.defects`."""
 
 from __future__ import annotations
 

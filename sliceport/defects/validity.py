@@ -1,4 +1,4 @@
-"""Names of the entries of `validity.toml`: ONNX nodes that break their standard, or are right for some sizes only."""
+"""The entries of `validity.toml`: ONNX nodes that break their standard, or are right for some sizes only."""
 
 from __future__ import annotations
 
