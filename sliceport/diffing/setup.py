@@ -27,10 +27,10 @@ def read_shapes(
         model: The model.
         arrays: Arrays for inputs.
         input_shapes: Shapes from the caller, by input.
-        open_sizes: The size of all open axes, `primes` for distinct ones, or None to choose none.
+        open_sizes: The size of all open axes, `primes` for distinct primes, or None to leave axes open.
 
     Raises:
-        UsageError: A shape is malformed or missing.
+        UsageError: A shape is malformed, or an input with open sizes has no shape.
     """
     given = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
@@ -56,7 +56,7 @@ def open_graph(model: Any) -> Graph:
     """Read a model as a graph.
 
     Raises:
-        UsageError: No format takes the file, or `diff` cannot cut models of its format.
+        UsageError: The model is of no known format, or `diff` cannot cut models of its format.
         ModelError: The model cannot be read.
     """
     format_ = format_of(model)
@@ -68,9 +68,10 @@ def open_graph(model: Any) -> Graph:
 def read_engines(
     first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
 ) -> tuple[Side, Side]:
-    """Return the engines `on` and `against`.
+    """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
-    By default, `against` is the one of `DEFAULT_AGAINST`, or the same as `on` for two models of one format.
+    With one model, both run it. The default of `against` is the engine in `DEFAULT_AGAINST`, or for two models of one
+    format the engine `on`. If `is_recorded`, `against` names recorded outputs, and the default engine takes its place.
 
     Raises:
         UsageError: An engine is unknown, does not run the format, or must be named; or both engines are the same.
@@ -95,11 +96,12 @@ def read_engines(
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Map each input and output of the second model to a name of the first model.
 
-    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
-    likewise. The first model may have more inputs.
+    Inputs keep their names if the first model has inputs of all these names; otherwise they map to the inputs at the
+    same positions. The same applies to outputs. The first model may have more inputs.
 
     Raises:
-        UsageError: The models have different inputs, or different numbers of outputs.
+        UsageError: The models have different inputs or different numbers of outputs, or only the second model returns
+            an input as an output, under the name of the input.
     """
     names: dict[str, str] = {}
     for kind, first_names, second_names in (
@@ -111,5 +113,10 @@ def match_names(first: Graph, second: Graph) -> dict[str, str]:
                 f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
             )
         has_same = set(second_names) <= set(first_names)
-        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
+        for name, first_name in zip(second_names, second_names if has_same else first_names, strict=True):
+            if names.setdefault(name, first_name) != first_name:
+                raise UsageError(
+                    f"the second model returns its input {name!r} as an output, which in the first model is "
+                    f"{first_name!r}: put an Identity in between."
+                )
     return names

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import ml_dtypes  # noqa: F401  # it adds its types to the names that NumPy knows
 import numpy as np
 import onnx
 import pytest
@@ -158,6 +159,7 @@ def test_sizes_that_fit_no_node_are_named(differ: Differ) -> None:
     [
         ("onnxruntime-cuda", "^on: 'onnxruntime-cuda' runs no such model here .see sliceport probe.; use "),
         ("onnxruntime-cp", "^on: engine 'onnxruntime-cp' is not known, did you mean 'onnxruntime-cpu'"),
+        ("onnxruntime-cpu:depth=a\nb", r"^on: 'onnxruntime-cpu' has no option 'depth=a\\nb'; its options are: level="),
     ],
 )
 def test_engine_that_does_not_run_the_model_has_its_reason(engine: str, message: str, differ: Differ) -> None:
@@ -469,6 +471,12 @@ def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
     assert report.part.case.main_node.name == "loop"
 
 
+def test_input_that_only_the_second_model_returns_is_refused(tmp_path: Path) -> None:
+    graphs = "(float[2] x) => (float[2] y) { y = Identity(x) }", "(float[2] x) => (float[2] x) { y = Neg(x) }"
+    with pytest.raises(UsageError, match="the second model returns its input 'x' as an output, which in .* is 'y': "):
+        compare_models(*graphs, tmp_path)
+
+
 def test_models_with_other_inputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the models have different inputs: x and x, q"):
         compare_models(TWO, "(float[2,3] x, float[2] q) => (y) { [a] y = Exp (x) }", tmp_path)
@@ -515,6 +523,21 @@ def test_elements_of_a_sequence_may_be_rounded() -> None:
     assert compare_values("s", actual, actual, EXACT).status == "equal"
 
 
+@pytest.mark.parametrize(
+    ("element", "actual", "expected", "steps"),
+    [
+        ("float64", -1, np.nextafter(-1, 0), 1),
+        ("float16", -0.0, 2**-24, 1),
+        ("float8_e4m3fnuz", -(2**-10), 2**-10, 2),
+        ("float8_e8m0fnu", 1, 2, 1),  # it has no sign bit
+        ("float4_e2m1fn", -0.5, 0.5, 2),  # its sign is bit 3 of a byte
+    ],
+)
+def test_steps_between_floats_are_counted(element: str, actual: float, expected: float, steps: int) -> None:
+    arrays = [np.array([value]).astype(np.dtype(element)) for value in (actual, expected)]
+    assert compare_values("y", arrays[0], arrays[1], Tolerance(ulps=steps)).ulps == steps
+
+
 def test_openvino_model_is_cut(models: Path) -> None:
     pytest.importorskip("openvino")
     report = diff(models / "rule_new_axis.xml", on="openvino-cpu")
@@ -540,12 +563,12 @@ def test_optimizer_is_blamed_beside_those_that_the_caller_disabled() -> None:
 
 
 def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
-    def left(budget: side.Budget) -> float | None:
+    def remaining(budget: side.Budget) -> float | None:
         if budget.runs > 12:
             raise side.BudgetSpent("the search was ended after 1 s")
         return None
 
-    monkeypatch.setattr(side.Budget, "left", left)
+    monkeypatch.setattr(side.Budget, "remaining", remaining)
     steps = [f"[n{i}] v{i + 1} = Add (v{i}, one)" for i in range(100)]
     graph = f"(float[2] v0) => (v100) <float one = {{1.0}}> {{ {' '.join(steps)} }}"
     report = differ(graph, swap("n70", "Sub"), budget=1)
@@ -709,14 +732,14 @@ def test_search_goes_on_where_it_ended(differ: Differ, monkeypatch: pytest.Monke
     graph = f"(float[2] v0) => (v100) <float one = {{1.0}}> {{ {' '.join(steps)} }}"
     whole = differ(graph, swap("n70", "Sub")).runs
 
-    def left(budget: side.Budget) -> float | None:
+    def remaining(budget: side.Budget) -> float | None:
         if budget.runs > 12:
             raise side.BudgetSpent("the search was ended after 1 s")
         return None
 
     reports = []
     with monkeypatch.context() as patch:
-        patch.setattr(side.Budget, "left", left)
+        patch.setattr(side.Budget, "remaining", remaining)
         reports += [differ(graph, swap("n70", "Sub"), resume=tmp_path / "runs") for _ in range(2)]
     (tmp_path / "runs" / "x.part").write_bytes(b"PK")
     reports += [differ(graph, swap("n70", "Sub"), resume=tmp_path / "runs") for _ in range(2)]
