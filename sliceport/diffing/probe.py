@@ -1,4 +1,8 @@
-"""A search on the device of another machine, in rounds. Each round cuts a model at up to 16 places."""
+"""The rounds of a search on the device of another machine.
+
+Each round cuts a model at up to `WAYS` places. A probe is a folder with the models of one round and programs that run
+them on the device.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 
 WAYS = 16
-"""The largest number of parts of the open range: the nodes that may be the first one that fails."""
+"""The number of parts that a round divides the open range into. The range contains the first node that fails."""
 _VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
-"""Numbers of steps back from the last node that are tried, to find the nodes that an engine fuses."""
+"""The numbers of steps back from the last node to try in the last round, to find the nodes that an engine fuses."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Cut:
     Attributes:
         kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and the nodes that
             are at most `depth` steps before it; `spread` for the same nodes as `around`, with all values as outputs.
-        size: The number of nodes on the path up to the last one.
+        size: The number of nodes on the path up to and including the last node of the cut.
         start: The position of the first node of a prefix.
         depth: See `kind`.
         outputs: The outputs, as positions in `Path.values`.
@@ -40,26 +44,26 @@ class Cut:
     outputs: tuple[int, ...] = ()
 
     def is_whole(self, state: State) -> bool:
-        """Whether the cut is the whole model, which only the first round runs."""
+        """Return whether the cut is the whole model, which only the first round runs."""
         return state.round == 1 and self.kind == "prefix" and self.size == state.high
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a search. A probe contains it, and so do its results. Nodes are positions on the path.
+    """The state of a search, which a probe and its results contain.
 
     Attributes:
         model: The digest of the model.
         inputs: The digest of its inputs.
-        shapes: Sizes of inputs that the model leaves open.
-        seed: For the random inputs.
+        shapes: Shapes of the inputs that have open sizes, by name.
+        seed: The seed of the random inputs.
         reference: The engine that computes the expected values.
-        anonymise: `names` or `weights` if these are replaced, or empty.
+        anonymise: The mode of `Graph.anonymised`; empty if the model is not anonymised.
         round: The number of this round, from 1.
         low: The number of nodes of the longest prefix that is right.
         high: The number of nodes of the shortest prefix that fails.
-        front: The position of the first node of each `prefix`. The right values of earlier nodes are inputs.
-        is_last: Whether this round looks for the smallest group of nodes that ends with the last one and fails.
+        front: The position on the path of the first node of each `prefix`. Values of earlier nodes are inputs.
+        is_last: Whether this round looks for the smallest cut that fails and ends where the shortest such prefix ends.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
         version: The version of these fields.
@@ -85,7 +89,7 @@ class State:
         """Return the state in results.
 
         Raises:
-            UsageError: The state is damaged, or of another version of sliceport.
+            UsageError: The state is damaged, or another version of sliceport wrote it.
         """
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
@@ -98,7 +102,7 @@ class State:
 
 @contextmanager
 def refuse_damage(part: str) -> Iterator[None]:
-    """Raise a UsageError about a part of results for the errors that malformed JSON values cause."""
+    """Turn the errors that malformed JSON values cause into a UsageError about a part of results."""
     try:
         yield
     except UsageError:  # it is a ValueError, too, but has its own message
@@ -124,8 +128,8 @@ class Path:
     def plan(self, state: State) -> Iterator[Cut]:
         """Yield the cuts of a round.
 
-        The shortest prefix that fails ends the open range. In the last round, the first cut that fails and is not a
-        `spread` is the part to report.
+        The open range ends with the shortest prefix that fails. In the last round, the part to report is the first cut
+        that fails and is not a `spread`.
         """
         low, high = state.low, state.high
         if state.is_last:
@@ -134,11 +138,11 @@ class Path:
                 yield Cut("spread", high, depth=depth)
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
-        # WAYS sizes spread evenly over the range, rounded up; each size once if the range has fewer nodes.
+        # WAYS sizes that divide the range evenly, or all sizes if the range has fewer nodes.
         length = max(high - low, WAYS)
         sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # each node ends a prefix, and runs alone as well
+        if high - low <= WAYS:  # every node of the range ends a prefix, so one round suffices if each also runs alone
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
@@ -148,12 +152,12 @@ class Path:
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
-        """Return the values that a cut has as outputs, before those that cannot be compared are left out."""
+        """Return the names of the outputs of a cut, including values that a probe cannot store."""
         nodes = self.nodes_of(cut)
         if cut.kind == "spread":
             return [name for number in nodes for name in self.graph.nodes[number].writes]
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return the case of a cut, which reads right values; None if one of these values is missing."""
+        """Return the case of a cut on right values; None if `values` lacks one that it reads."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

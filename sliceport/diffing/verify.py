@@ -1,6 +1,6 @@
-"""Verification of a changed model: it must compute the same outputs as the original model on several inputs.
+"""Verification that a changed model computes the same outputs as the original model on several inputs.
 
-The model before is the original model, and the model after is the changed one.
+The original model is called the model before, and the changed model is called the model after.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class InputRun:
-    """A run of the model before.
+    """A run of the model before on the reference.
 
     Attributes:
-        inputs: The arrays that it ran on.
-        outputs: The outputs that it computed on the reference.
-        label: The end of a sentence that describes the inputs, or an empty string.
-        is_repeat: Whether it repeats the first run with another seed or other sizes of open axes.
+        inputs: The arrays that the model ran on.
+        outputs: The outputs that the reference computed.
+        label: The end of a sentence that describes the inputs; empty for the first run.
+        is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
         has_other_sizes: Whether its sizes of open axes differ from those of the first run.
     """
 
@@ -69,7 +69,7 @@ class Verification:
     Attributes:
         runs: The runs of the model before.
         differences: The outputs that the model after computes differently.
-        notes: Sentences about comparisons that were left out, or are not bit for bit.
+        notes: Sentences about comparisons that were left out, or that accepted rounding.
         equality: The sentence about a verification without differences.
     """
 
@@ -103,9 +103,9 @@ class Trial:
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the model after.
-        before: The engine of the model before; None for the reference, whose outputs are part of the runs.
-        tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
-            round differently; None if all outputs must be equal bit for bit.
+        before: The engine of the model before; None for the reference, whose outputs each `InputRun` contains.
+        tolerance_of: Returns the accepted difference from an expected value, for engines that round differently; None
+            if all outputs must be equal bit for bit.
     """
 
     where: str
@@ -123,8 +123,8 @@ class Verifier:
         after: The model after.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the model after that was renamed, its name in the model before.
-        moved: The outputs that are computed by moving elements alone, so that no engine may round them.
-        notes: Sentences about comparisons that were left out, or are not bit for bit.
+        moved: The outputs that moving elements alone computes, so that no engine may round them.
+        notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 
     before: ModelToRun
@@ -143,14 +143,15 @@ class Verifier:
         *,
         tries_empty: bool = False,
     ) -> list[InputRun]:
-        """Run the model before with several seeds and sizes of open axes; note the inputs that it does not run on.
+        """Run the model before with several seeds and sizes of open axes. Note failures after the first run.
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
-            shapes: Sizes for inputs with open shapes, and of `arrays`; other inputs get primes, smaller primes, or 1.
+            shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
+                here, the open sizes are primes, then smaller primes, then 1.
             arrays: Arrays that are used as they are.
             seed: The first seed.
-            tries_empty: Whether the last run has the size 0 for all open axes, where engines often differ.
+            tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
@@ -187,8 +188,8 @@ class Verifier:
         """Compare the models on one run after another, until they differ.
 
         Raises:
-            NotVerified: No trial compares them, an output cannot be compared, or the model before computes something
-                else each time.
+            NotVerified: No trial compares them, an output cannot be compared, or the outputs of the model before vary
+                from run to run.
         """
         differences: list[Difference] = []
         skipped: set[str] = set()
@@ -217,9 +218,9 @@ class Verifier:
         """Yield the differences between what the models compute on the inputs of a run.
 
         Raises:
-            _NotComparedError: An engine does not run the model before, or it refuses the model after at sizes of open
-                axes that the first run did not have, maybe because an optimizer relied on other sizes.
-            NotVerified: An output cannot be compared, or the model before computes something else each time.
+            _NotComparedError: The engine does not run the model before; or, in a trial with `before`, it refuses the
+                model after at other sizes of open axes than those of the first run.
+            NotVerified: An output cannot be compared, or the outputs of the model before vary from run to run.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
@@ -232,10 +233,10 @@ class Verifier:
             actual = compute(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
-                self._try_before(trial.after, run)
+                self._try_before(trial.after, run)  # an engine that runs neither model is not at fault
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
-                # This need not be a fault. An optimizer may rely on sizes that the model needs, although the model also
-                # runs on others without the optimizer.
+                # This need not be a fault: an optimizer may rely on sizes that the model needs to make sense, although
+                # the original model also runs at other sizes.
                 raise _NotComparedError(f"because the changed model fails: {failed}") from None
             self._check_repeats(trial, run, expected, where)
             yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
@@ -246,7 +247,11 @@ class Verifier:
     def _list_differences(
         self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        """Return the outputs that differ, and note those that are only close."""
+        """Return the outputs that differ, and add a note for each output that is only close.
+
+        Raises:
+            NotVerified: See `_compare`.
+        """
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
@@ -258,9 +263,8 @@ class Verifier:
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            elif (
-                output.status == "close" and trial.before is not None
-            ):  # the same engine ran both models, so a rounding difference comes from the change
+            # If the same engine ran both models, the change causes the rounding.
+            elif output.status == "close" and trial.before is not None:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
@@ -274,7 +278,7 @@ class Verifier:
             raise _NotComparedError(f"because the original model fails: {failed}") from None
 
     def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
-        """Raise NotVerified if the model before computes other outputs when it runs again."""
+        """Run the model before again, and raise NotVerified if it fails or computes other outputs."""
         say("running the original model once more")
         try:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
@@ -314,7 +318,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
     """Run a model.
 
     Raises:
-        MemoryError: The engine runs out of memory.
+        MemoryError: The engine lacks memory.
         RunFailed: The engine refuses the model, fails or crashes.
         BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
@@ -331,11 +335,11 @@ def first_that_runs(
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
-    Random integers may be out of range as indices, or 0 as divisors, so up to `ATTEMPTS` sets of inputs are tried.
+    Random integers may be indices that are out of range, or divisors that are 0. So it tries `ATTEMPTS` sets of inputs.
 
     Raises:
         UsageError: See `ModelToRun.make_inputs`.
-        ModelError: The engine does not run the model on any of the inputs that were tried.
+        ModelError: The engine does not run the model on any of these sets of inputs.
     """
     failures = []
     for attempt in range(ATTEMPTS):
@@ -348,9 +352,9 @@ def first_that_runs(
 
 
 def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1.
+    """Return three sets of shapes. The sizes of open axes are distinct primes, then smaller primes, then 1.
 
-    The list is empty if `shapes` contains all inputs with open axes.
+    Return an empty list if `shapes` contains all inputs with open axes.
     """
     ones = fill_sizes(declared, shapes, 1)
     if not ones:
