@@ -87,12 +87,8 @@ class OpenVINOCase:
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
         """Return a case from index inputs and masks by their names.
 
-        Args:
-            op: `Slice` or `StridedSlice`.
-            sizes: The declared sizes of the data.
-            run_time: The names of the index inputs that are inputs of the model.
-            options: The elements of each index input and mask, and other attributes of the class. The `strides` of a
-                StridedSlice are 1 by default.
+        `run_time` contains the names of the index inputs that are inputs of the model. `options` are the elements of
+        each index input and mask, and other attributes of the class. The `strides` of a StridedSlice default to 1.
         """
         if op == "StridedSlice":
             options.setdefault("strides", [1] * len(options["begin"]))

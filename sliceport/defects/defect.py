@@ -15,8 +15,6 @@ Handling = Literal["rewritten", "named", "found", "avoided", "unseen"]
 _HANDLINGS = {
     "rewritten": "`harden` rewrites it",
     "named": "`harden` names it and leaves it",
-    "found": "",
-    "avoided": "",
     "unseen": "nothing finds it before the model runs",
 }
 _CONTESTED = "as a replacement would change what an engine computes"
@@ -253,7 +251,7 @@ class Defect:
     @property
     def remedy(self) -> str:
         """The handling of a node that shows the defect, and the workaround."""
-        handling = _HANDLINGS[self.handling]
+        handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"
         return ": ".join(filter(None, (handling, self.workaround)))

@@ -1,7 +1,5 @@
 """The engines in the table of defects. An engine that `compare` runs has the same name in `--executors`."""
 
-from __future__ import annotations
-
 ONNXRUNTIME_CPU = "onnxruntime-cpu"
 ONNXRUNTIME_CPU_OPTIMIZED = "onnxruntime-cpu-optimized"
 ONNXRUNTIME_DML = "onnxruntime-dml"

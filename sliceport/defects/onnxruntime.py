@@ -1,7 +1,5 @@
 """The entries of `onnxruntime.toml`: defects of onnxruntime's providers and of onnx's reference evaluator."""
 
-from __future__ import annotations
-
 from sliceport.defects.entries import read_entries
 
 ENTRIES = read_entries("onnxruntime")

@@ -1,7 +1,5 @@
 """The entries of `openvino.toml`, with names for those that conditions find, most of them in `ov_ext.defects`."""
 
-from __future__ import annotations
-
 from sliceport.defects.entries import read_entries
 
 ENTRIES = read_entries("openvino")

@@ -53,12 +53,7 @@ PROFILES = {
 
 
 def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[str, ...]:
-    """Check the options of `harden` about forms, and return the names in `without`.
-
-    Args:
-        target: The target of `harden`.
-        without: Names of forms.
-        read_as: A name of `READINGS`, or None.
+    """Check the options of `harden` about forms, and return the names of forms in `without`.
 
     Raises:
         UsageError: The target does not accept these options, or `without` or `read_as` is not a known name.

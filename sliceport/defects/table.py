@@ -36,11 +36,8 @@ DEFECTS: tuple[Defect, ...] = (
 def defects_of(engine: str) -> tuple[Defect, ...]:
     """Return the defects of an engine.
 
-    Args:
-        engine: A name of `ALL_TITLES`.
-
     Raises:
-        UsageError: The engine is not in the table.
+        UsageError: The engine is not a name of `ALL_TITLES`.
     """
     if engine not in ALL_TITLES:
         raise unknown_name("engine", engine, list(ALL_TITLES))

@@ -1,7 +1,5 @@
 """The entries of `validity.toml`: ONNX nodes that break their standard, or are right for some sizes only."""
 
-from __future__ import annotations
-
 from sliceport.defects.entries import read_entries
 
 ENTRIES = read_entries("validity")

@@ -84,12 +84,9 @@ class Case:
         expected: Mapping[str, Value],
         tolerance_for: Callable[[str, Value], Tolerance],
     ) -> tuple[OutputDiff, ...]:
-        """Compare outputs of the case. Outputs that moving elements alone computes must be equal bit for bit.
+        """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
 
-        Args:
-            actual: The outputs.
-            expected: The expected outputs.
-            tolerance_for: Returns the tolerance of any other output, given its name and expected value.
+        `tolerance_for` returns the tolerance of any other output, given its name and expected value.
         """
         tolerances = {
             name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
@@ -149,13 +146,8 @@ def compute_all(
     """Yield the inputs, and the values that a side computes from them, each with its name.
 
     The result lacks values that are not arrays, values that cannot be an output, and all values that depend on a node
-    that fails. A value stays in memory only as long as other values are still computed from it.
-
-    Args:
-        graph: The model.
-        side: The side.
-        inputs: The inputs of the model.
-        wanted: The names of the values to compute, in one run if possible. None computes all values, a few in each run.
+    that fails. A value stays in memory only as long as other values are still computed from it. One run computes the
+    `wanted` values, if possible. If `wanted` is None, several runs compute all values, a few in each run.
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]

@@ -69,8 +69,8 @@ def diff(
         seeds: The number of sets of random inputs to try at most. The first set on which outputs differ is the last.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
         tolerance: The accepted difference of computed outputs. A mapping contains it by the names of outputs, and under
-            an empty name for all other outputs. None stands for the default of each element type. Outputs that moving
-            elements alone computes must be equal.
+            an empty name for all other outputs. None stands for the default of each element type. An output whose
+            elements are only moved must be equal.
         budget: Seconds for the comparison and the search; None for no limit.
         resume: A folder that keeps the results of runs, so that a later call with the same folder continues this call.
 
@@ -173,7 +173,7 @@ class _Comparison:
         return report
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both sides on the first inputs that the good side accepts, or else on the inputs of the first attempt.
+        """Run both sides on the first inputs on which the good side does not fail, or else on the first inputs.
 
         Raises:
             ModelError: Neither side runs its model.
@@ -244,7 +244,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both sides again, and return one whose outputs or failure change; None if neither side's change."""
+        """Run both sides again. Return the first side that does not repeat its outputs or failure; None if both do."""
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (

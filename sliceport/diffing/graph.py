@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
-
-if TYPE_CHECKING:
-    from sliceport.defects.defect import Defect
-
 
 Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 """Runs a model and returns its outputs."""
@@ -87,14 +84,14 @@ class ModelToRun(Protocol):
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
     ) -> dict[str, Array]:
-        """Return the given arrays, and random ones for the other inputs.
+        """Return the given arrays, and random arrays for the other inputs.
 
         Args:
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
-            seed: For the random arrays.
-            attempt: From 0 to 3. Divisors and indices have narrow ranges, so integers begin at 1 in attempt 1, are 0 or
-                1 in attempt 2, and are 0 in attempt 3.
+            seed: The seed of the random arrays.
+            attempt: From 0 to 3. Divisors and indices need narrow ranges, so random integers begin at 1 in attempt 1,
+                are 0 or 1 in attempt 2, and are 0 in attempt 3.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -152,7 +149,7 @@ class Graph(ModelToRun, Protocol):
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
-        """Return the known defects of an engine in a model that was cut from this one."""
+        """Return the known defects of an engine in a model that was cut from this graph."""
 
     def write(
         self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath
@@ -164,7 +161,7 @@ class Graph(ModelToRun, Protocol):
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
-        """Write models that were cut from this one for a probe, and return the names of their files.
+        """Write models that were cut from this graph for a probe, and return the names of their files.
 
         Weights are in files whose names end in `.bin`. Models share these files if the format allows it.
         """
@@ -244,6 +241,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether every node of `numbers` that an output is computed from only moves elements."""
+    """Return whether the nodes of `numbers` that compute an output only move elements."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

@@ -49,15 +49,9 @@ def make_inputs(
     attempt: int = 0,
     values: Collection[str] = (),
 ) -> dict[str, Array]:
-    """Return the arrays of the caller, and random ones for the other inputs.
+    """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    Args:
-        declared: The inputs.
-        arrays: The arrays of the caller by input name.
-        shapes: Sizes by input name, for inputs with open sizes.
-        seed: For the random arrays.
-        attempt: See `ModelToRun.make_inputs`.
-        values: Names of values that are not inputs, but may be in `shapes`. Their shapes have no effect.
+    `shapes` may also contain the names in `values`, which are not inputs. Their shapes have no effect.
 
     Raises:
         UsageError: An array does not fit, a name is unknown, the shape of an input is open or too large, or a random

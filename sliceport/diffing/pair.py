@@ -178,17 +178,18 @@ class Pair:
         for node in self._first.nodes:
             nodes_by_reads.setdefault(node.reads, []).append(node)
         readers = [_list_readers(graph) for graph in (self._first, self._second)]
+        matched = self._close | self._different
         for node in self._second.nodes:
-            reads = tuple((self._close | self._different).get(name, "") for name in node.reads)
-            if not {*node.writes}.isdisjoint(self._close.keys() | self._different.keys()):
-                continue
-            for other in nodes_by_reads.get(reads, ()):
-                written_pairs = list(zip(node.writes, other.writes, strict=False))
+            is_matched = not matched.keys().isdisjoint(node.writes)
+            reads = tuple(matched.get(name, "") for name in node.reads)
+            for other in () if is_matched else nodes_by_reads.get(reads, ()):
+                written_pairs = dict(zip(node.writes, other.writes, strict=False))
                 is_alike = node.op_type == other.op_type or all(
-                    readers[1][second_name] == readers[0][first_name] for second_name, first_name in written_pairs
+                    readers[1][name] == readers[0][first_name] for name, first_name in written_pairs.items()
                 )
                 if is_alike and unmatched.issuperset(other.writes):
-                    self._different |= dict(written_pairs)
+                    matched |= written_pairs
+                    self._different |= written_pairs
                     unmatched.difference_update(other.writes)
                     break
 

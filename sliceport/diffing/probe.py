@@ -60,10 +60,10 @@ class State:
         reference: The engine that computes the expected values.
         anonymise: The mode of `Graph.anonymised`; empty if the model is not anonymised.
         round: The number of this round, from 1.
-        low: The number of nodes of the longest prefix that is right.
-        high: The number of nodes of the shortest prefix that fails.
+        low: The number of nodes of the longest prefix known to be right.
+        high: The number of nodes of the shortest prefix known to fail; in the first round, of the whole path.
         front: The position on the path of the first node of each `prefix`. Values of earlier nodes are inputs.
-        is_last: Whether this round looks for the smallest cut that fails and ends where the shortest such prefix ends.
+        is_last: Whether this round looks for the smallest cut that fails, among those that end with node `high`.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
         version: The version of these fields.
@@ -159,5 +159,5 @@ class Path:
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return the case of a cut on right values; None if `values` lacks one that it reads."""
+        """Return the case of a cut whose inputs are right values; None if `values` lacks a value that the cut reads."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

@@ -174,7 +174,7 @@ class _Results:
         return judge(report, state, verdicts)
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the node at fault if only this node remains; otherwise plan a round with a smaller range."""
+        """Report the node at fault if it fails alone, or plan the next round: with a smaller range, or the last one."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
@@ -188,8 +188,11 @@ class _Results:
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)
         if low == high - 1 and alone is not None:
             return self._report_part(report, alone, verdicts)
+        # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
+        # Prefixes keep some right nodes before the range, because the failure may need them. Once it needed more nodes,
+        # prefixes keep all of them.
         is_cut_at_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
@@ -228,7 +231,7 @@ class _Results:
         return Reading(replace(report, notes=notes), None)
 
     def _report_part(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
-        """Return the final report, which names the part at fault: the nodes of a cut."""
+        """Return the final report, which names the nodes of a cut as the part at fault."""
         graph, good, failure = self.path.graph, self.round.good, verdicts[cut]
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))

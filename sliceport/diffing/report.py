@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sliceport.defects.defect import Defect
 from sliceport.diffing.case import Case
 from sliceport.diffing.difference import Failure, OutputDiff
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.html_table import html_table
-
-if TYPE_CHECKING:
-    from sliceport.defects.defect import Defect
 
 _MAX_LISTED = 20
 

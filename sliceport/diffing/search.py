@@ -19,8 +19,10 @@ from sliceport.engines.engine import Array
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
-_MAX_NAMED, _MAX_STEPS = 3, 3
-"""Limits: of the nodes to try that a message names, and of the steps back to the nodes that are tried with a node."""
+_MAX_NAMED = 3
+"""The largest number of nodes to try that a message names."""
+_MAX_STEPS = 3
+"""The largest number of steps back from a node to the nodes that are tried together with it."""
 
 
 class Search:
@@ -50,6 +52,7 @@ class Search:
         self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
         self._failure, self._tolerance = failure, tolerance
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
+        # The nodes that compute the targets, each after the nodes that it reads from.
         self._path = find_ancestors(graph, self._targets, inputs)
         self.best: Case | None = None
 
@@ -89,14 +92,14 @@ class Search:
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
+        """Bisect for the shortest prefix of the path that fails, and return whether there is one."""
         is_failing = self._try(self._path, self._inputs)
         if self._failure.is_of_run and not is_failing:  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
             is_failing = self._try(self._path, self._inputs)
         least, size = 1, len(self._path)
-        while is_failing and least < size:  # a part is expected to fail if a shorter part fails
+        while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
             middle = (least + size) // 2
             if self._try(self._path[:middle], self._inputs):
                 size = middle
@@ -128,7 +131,7 @@ class Search:
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
                 self._try(numbers, self.best.values, self.best.outputs)
-        elif len(self.best.numbers) > _MAX_STEPS:
+        elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:

@@ -21,13 +21,9 @@ DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arrays, the shapes from the caller, and chosen shapes for all other inputs with open sizes.
+    """Return the shapes of `arrays`, those in `input_shapes`, and chosen shapes for all other inputs with open sizes.
 
-    Args:
-        model: The model.
-        arrays: Arrays for inputs.
-        input_shapes: Shapes from the caller, by input.
-        open_sizes: The size of all open axes, `primes` for distinct primes, or None to leave axes open.
+    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. It may be None if no axis is open.
 
     Raises:
         UsageError: A shape is malformed, or an input with open sizes has no shape.
@@ -108,11 +104,11 @@ def match_names(first: Graph, second: Graph) -> dict[str, str]:
         ("inputs", first.inputs, second.inputs),
         ("outputs", first.outputs, second.outputs),
     ):
-        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
+        has_same = set(second_names) <= set(first_names)
+        if len(first_names) != len(second_names) and (kind == "outputs" or not has_same):
             raise UsageError(
                 f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
             )
-        has_same = set(second_names) <= set(first_names)
         for name, first_name in zip(second_names, second_names if has_same else first_names, strict=True):
             if names.setdefault(name, first_name) != first_name:
                 raise UsageError(

@@ -123,7 +123,7 @@ class Verifier:
         after: The model after.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the model after that was renamed, its name in the model before.
-        moved: The outputs that moving elements alone computes, so that no engine may round them.
+        moved: The outputs whose elements are only moved, so that no engine may round them.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 

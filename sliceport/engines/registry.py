@@ -64,13 +64,13 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
     if names is None:
         ready = (name for name, each in available.items() if isinstance(each, OperatorValidator) and each.is_ready())
         names = (*format_.default_executors, *ready)
-    requested = read_names(names, spell("executors", "--executors"))
+    option = spell("executors", "--executors")
+    requested = read_names(names, option)
     for name in requested:
         if name != reference and name not in available:
             raise unknown_name("executor", name, list(dict.fromkeys((reference, *available))))
     chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
     if not chosen:
         others = ", ".join(name for name in available if name != reference)
-        option = spell("executors", "--executors")
         raise UsageError(f"nothing to compare {reference!r} with; name another in {option}: {others}.")
     return chosen
