@@ -10,9 +10,11 @@ from typing import Any
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
+"""An initializer in the text format of ONNX: its name and its elements."""
 LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
 """Names of the limits of integers in TOML files and in descriptions of cases."""
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
+"""The first of some inputs or outputs in the text format of ONNX: its sizes and its name."""
 _INDICES = {"StridedSlice": ("begin", "end", "strides"), "Slice": ("start", "stop", "step", "axes")}
 """The index inputs of each operator of OpenVINO."""
 

@@ -32,7 +32,7 @@ class Output:
     """The content of one output.
 
     Attributes:
-        elements: The positions in the data of the elements of the output, both flattened.
+        elements: The elements of the output, as positions in the flattened data.
         shape: The shape of the output; None for a vector.
     """
 
@@ -113,7 +113,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Return `Gives` with the positions of the elements of each output; `shape` is the shape of every output."""
+    """Return `Gives` with the elements of each output, as in `Output`; `shape` is the shape of every output."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )

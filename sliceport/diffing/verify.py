@@ -162,7 +162,7 @@ class Verifier:
             with suppress(ModelError, UsageError):
                 first_run = self._run_before(first_shapes, arrays, seed)
                 break
-        else:
+        else:  # no axis is open, or no sizes fit: then the error names the input whose shape is open
             first_shapes = dict(shapes)
             first_run = self._run_before(first_shapes, arrays, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
@@ -170,6 +170,7 @@ class Verifier:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
+        # If the caller gives an array for each input, every run would be the same.
         for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
@@ -190,6 +191,7 @@ class Verifier:
         Raises:
             NotVerified: No trial compares them, an output cannot be compared, or the outputs of the model before vary
                 from run to run.
+            MemoryError: An engine lacks memory.
         """
         differences: list[Difference] = []
         skipped: set[str] = set()
@@ -215,7 +217,7 @@ class Verifier:
         return Verification(tuple(runs), tuple(differences), notes)
 
     def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
-        """Yield the differences between what the models compute on the inputs of a run.
+        """Run the models on the inputs of a run, and yield the differences of their outputs.
 
         Raises:
             _NotComparedError: The engine does not run the model before; or, in a trial with `before`, it refuses the
@@ -235,8 +237,8 @@ class Verifier:
             if trial.before is None and trial.after != self.reference:
                 self._try_before(trial.after, run)  # an engine that runs neither model is not at fault
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
-                # This need not be a fault: an optimizer may rely on sizes that the model needs to make sense, although
-                # the original model also runs at other sizes.
+                # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
+                # original model also runs at other sizes.
                 raise _NotComparedError(f"because the changed model fails: {failed}") from None
             self._check_repeats(trial, run, expected, where)
             yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
@@ -303,10 +305,10 @@ class _NotComparedError(Exception):
 
 
 def verify_or_refuse(verify: Callable[[], Result]) -> Result:
-    """Verify a changed model.
+    """Return the result of `verify`, which verifies a changed model.
 
     Raises:
-        NotVerified: The verification came to no result, and the model must not be kept.
+        NotVerified: The verification came to no result, so the model must not be kept.
     """
     try:
         return verify()
@@ -340,6 +342,7 @@ def first_that_runs(
     Raises:
         UsageError: See `ModelToRun.make_inputs`.
         ModelError: The engine does not run the model on any of these sets of inputs.
+        MemoryError: The engine lacks memory.
     """
     failures = []
     for attempt in range(ATTEMPTS):

@@ -152,8 +152,8 @@ def compare_node(
     node = lowered.resolved
     try:
         if isinstance(engine, OperatorValidator):
-            validators = [engine.validate(call.operator) for call in lowered.calls]
-            return Comparison(lowered, engine.name, "accepted", validators[0], alone=alone)
+            libraries = [engine.validate(call.operator) for call in lowered.calls]
+            return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
         if isinstance(engine, OperatorEngine):
             actual = _run_operators(lowered, engine, values, cache)
         else:
@@ -170,7 +170,7 @@ def compare_node(
     byte_count = 0
     for cut in node.cuts:
         if not cut.output or (cut.output not in actual and not cut.used):
-            continue  # nothing reads the output, so no operator need compute it
+            continue  # the output has no name, or nothing reads it, so that an engine may leave it out
         expected = values[cut.output]
         bits = ELEMENT_BITS.get(node.element, 8)  # strings have no bits, but only empty slices of them are compared
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
@@ -187,7 +187,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add defects of an engine, which explain a comparison, to its detail. Without defects, return it unchanged."""
+    """Add known defects of an engine to a comparison that they explain. Without defects, return it unchanged."""
     if not defects:
         return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
