@@ -21,7 +21,7 @@ class Tolerance:
 
     Attributes:
         absolute: The bound of the difference.
-        relative: The bound of the difference, divided by the largest finite magnitude of the expected output.
+        relative: The bound of the difference as a fraction of the largest finite magnitude of the expected output.
         ulps: The bound of the number of steps, from one float to the next, between the elements.
     """
 
@@ -82,7 +82,7 @@ class Failure:
         return not self.output
 
     def is_like(self, other: Failure) -> bool:
-        """Return whether another failure has the same kind and a message that differs in names and numbers only.
+        """Return whether another failure has the same kind, and the same message apart from names, numbers and paths.
 
         Any two differences of outputs are alike, because later nodes may change the kind of a difference.
         """
@@ -212,7 +212,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
         unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     if not unequal.any():
         return OutputDiff(name, **attributes)
-    # Booleans and strings cannot be subtracted. Types of ml_dtypes have numbers in their names only.
+    # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
         return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
     for kind, is_special in (("nan", np.isnan), ("infinity", lambda wide: np.where(np.isinf(wide), np.sign(wide), 0))):

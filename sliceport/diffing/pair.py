@@ -241,7 +241,7 @@ class Pair:
     ) -> Located | None:
         """Run a part on values of the first model, and return the part if it does not compute the expected value.
 
-        Return None if it does, or if the first model lacks a value that the part needs.
+        Return None if the part computes this value, or if the first model lacks a value that the part needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}

@@ -221,7 +221,7 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return how an output differs; empty if it is equal. `actual` may be padded to a multiple of 4 bytes."""
+    """Return how an output differs, or an empty string. `actual` may be padded to a multiple of 4 bytes."""
     if expected.shape != shape:
         return f"its shape is {list(shape)}, expected {list(expected.shape)}."
     if actual is None:

@@ -51,7 +51,7 @@ def model_engines() -> dict[str, ModelEngine]:
 
 
 def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]:
-    """Return the engines to compare with the reference of a format. The reference always takes part, and is left out.
+    """Return the engines to compare with the reference of a format. The reference always takes part, so it is left out.
 
     Args:
         names: Names of engines; None for the default engines of the format and the validators that are ready.
