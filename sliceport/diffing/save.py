@@ -53,8 +53,8 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             running = f"got = ...  # run {engine.name} on path with inputs\n"
             if isinstance(engine, WritesScript):
                 running = engine.script(part.bad.options)
-            (part_folder / "run.py").write_text(f"{loading}{running}{_COMPARING}")
-            (part_folder / _MARK).write_text(_draft_issue(part))
+            (part_folder / "run.py").write_text(f"{loading}{running}{_COMPARING}", encoding="utf-8")
+            (part_folder / _MARK).write_text(_draft_issue(part), encoding="utf-8")
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 

@@ -23,7 +23,9 @@ from sliceport.wording import list_names, with_shapes
 
 Result = TypeVar("Result")
 _SEEDS = 3
+"""The number of seeds of random inputs at the first sizes of open axes."""
 _SMALL_PRIMES = 3, 5
+"""The first primes for leading axes and for other open axes, if the usual primes of `choose_sizes` are too large."""
 
 
 class NotVerified(SliceportError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -300,6 +301,18 @@ def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_pa
     issue = (tmp_path / "out" / "issue.md").read_text()
     assert issue.startswith("# Neg, Slice: wrong shape on onnxruntime-cpu")
     assert "EliminateSlice" in issue
+
+
+def test_saved_files_are_utf_8_in_any_locale(tmp_path: Path) -> None:
+    proto = parse(DROPPED)
+    proto.graph.input[0].name = proto.graph.node[0].input[0] = "größe"
+    onnx.save(proto, tmp_path / "model.onnx")
+    code = "import sys; from sliceport.diffing.diff import diff; from sliceport.diffing.save import save\n"
+    code += f"save(diff(sys.argv[1], on='onnxruntime-cpu'), {str(tmp_path / 'out')!r})"
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", code, tmp_path / "model.onnx"], check=True, env=os.environ | locale)
+    assert "'größe'" in (tmp_path / "out" / "run.py").read_text("utf-8")
+    assert "`größe`" in (tmp_path / "out" / "issue.md").read_text("utf-8")
 
 
 def test_crash_of_an_engine_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
