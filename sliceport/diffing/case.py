@@ -82,14 +82,16 @@ class Case:
         self,
         actual: Mapping[str, Value],
         expected: Mapping[str, Value],
-        tolerance_for: Callable[[str, Value], Tolerance],
+        tolerance_for: Callable[[str], Tolerance | None],
+        default_for: Callable[[Value], Tolerance],
     ) -> tuple[OutputDiff, ...]:
         """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
 
-        `tolerance_for` returns the tolerance of any other output, given its name and expected value.
+        `tolerance_for` maps the name of any other output to its tolerance. If the tolerance is None, `default_for` maps
+        the expected value to it.
         """
         tolerances = {
-            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
+            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
             for name, value in expected.items()
         }
         return compare_outputs(actual, expected, tolerances)

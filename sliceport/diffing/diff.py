@@ -17,7 +17,7 @@ from sliceport.diffing.difference import (
     Tolerance,
     compare_outputs,
     describe_missing,
-    make_inner_tolerance,
+    inner_tolerance_of,
     tolerance_of,
 )
 from sliceport.diffing.graph import Graph, find_ancestors
@@ -26,7 +26,7 @@ from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes
+from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
@@ -98,9 +98,7 @@ def diff(
     # first model is right by definition, and it runs on `on`.
     good_and_bad = sides if other is not None else sides[::-1]
     good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
-    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
-    for name in tolerances.keys() - {"", *second.outputs}:
-        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
+    tolerances = read_tolerances(second, tolerance)
     comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
     if recorded is not None:
         return comparison.run_recorded(recorded)
@@ -223,9 +221,7 @@ class _Comparison:
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
-        outputs = whole.compare(
-            run.actual, run.expected, lambda name, value: self._tolerance_for(name) or tolerance_of(value)
-        )
+        outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures)
 
@@ -309,7 +305,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     if isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = describe_missing(expected, actual)
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
-        outputs = case.compare(actual, expected, make_inner_tolerance(tolerance))
+        outputs = case.compare(actual, expected, lambda _: tolerance, inner_tolerance_of)
     defects = [*case.graph.find_defects(model, bad.engine.name)]
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
     nodes = ""

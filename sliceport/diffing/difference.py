@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -55,11 +55,6 @@ def inner_tolerance_of(value: Value) -> Tolerance:
     """Return the tolerance for a value within a model, where a small difference in small values may grow later."""
     tolerance = tolerance_of(value)
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
-
-
-def make_inner_tolerance(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
-    """Return a function that returns the tolerance of a value within a model: `tolerance`, or its type's default."""
-    return lambda _, value: tolerance or inner_tolerance_of(value)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sliceport.diffing.kept_runs import digest_run
 from sliceport.diffing.probe import WAYS, Cut, Path, State, refuse_damage
 from sliceport.diffing.probe_folder import Round
 from sliceport.diffing.report import DiffReport, Part
-from sliceport.diffing.setup import open_graph
+from sliceport.diffing.setup import open_graph, read_tolerances
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
@@ -87,7 +87,7 @@ def read_results(
         raise UsageError("the results are of other inputs; give the arrays that the probe was written with.")
     if not data["cuts"].keys() <= state.cuts.keys():
         raise UsageError(f"'{name}' mixes the results of two probes; run probe.py again.")
-    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    tolerances = read_tolerances(graph, tolerance)
     if any(each is not None and each.ulps for each in tolerances.values()):
         raise UsageError("a probe does not measure ulp; give a tolerance with abs or rel.")
     path = Path(graph)

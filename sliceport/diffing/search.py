@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
-from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, make_inner_tolerance
+from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, inner_tolerance_of
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
@@ -78,10 +78,10 @@ class Search:
         """Return whether a case fails like the model."""
         return self._failure_of(case) is not None
 
-    def find_failing(self, outputs: Sequence[str]) -> list[str]:
+    def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ: all if the bad side fails or lacks an input, none if the good side fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
-        result = self._failure if case is None else self._compare(case)
+        result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _find_named_node(self) -> bool:
@@ -231,10 +231,13 @@ class Search:
             return result if result.is_like(self._failure) else None
         return next((each.failure for each in result if each.kind), None)
 
-    def _compare(self, case: Case) -> tuple[OutputDiff, ...] | Failure:
+    def _compare(
+        self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
+    ) -> tuple[OutputDiff, ...] | Failure:
         """Compare the outputs that both sides return for a case, or return the failure of the bad side.
 
-        The result is empty if the good side fails, or if the model fails to run, so that its outputs do not matter.
+        The result is empty if the good side fails, or if the model fails to run, so that its outputs do not matter. If
+        `tolerance_for` is None, all outputs have the tolerance of the search.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)
@@ -245,7 +248,7 @@ class Search:
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
-        return case.compare(actual, comparable, make_inner_tolerance(self._tolerance))
+        return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Return the values that some nodes of a case read, as the good side computes them; None if it cannot."""
@@ -273,14 +276,10 @@ def search_each(
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
-        tolerance = tolerance_for(failure.output)
-        case = (
-            Search(graph, bad, good, right_values, failure, tolerance).run()
-            if failure.output in failing_outputs
-            else None
-        )
+        search = Search(graph, bad, good, right_values, failure, tolerance_for(failure.output))
+        case = search.run() if failure.output in failing_outputs else None
         yield failure, None if case is None else Located(case)
         if case is not None and i < len(failures):
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
-            failing_outputs = Search(graph, bad, good, right_values, failure, tolerance).find_failing(outputs)
+            failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)

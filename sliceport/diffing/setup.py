@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sliceport.arguments import read_input_shapes
+from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
@@ -46,6 +47,20 @@ def read_shapes(
             f"them, or {example_shapes(missing)} (an example)."
         )
     return given
+
+
+def read_tolerances(
+    graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
+) -> Mapping[str, Tolerance | None]:
+    """Return the accepted differences by output, and under an empty name for all other outputs; see `diff`.
+
+    Raises:
+        UsageError: A name is not an output of the model.
+    """
+    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    for name in tolerances.keys() - {"", *graph.outputs}:
+        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(graph.outputs)}.")
+    return tolerances
 
 
 def open_graph(model: Any) -> Graph:

@@ -620,6 +620,15 @@ def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
     assert [part.case.culprit.name for part in report.parts] == ["a", "c"]
 
 
+def test_second_fault_within_the_tolerance_of_another_output_is_found(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        swap("b", "Abs")(proto)
+        swap("c", "Softsign")(proto)
+
+    report = differ(OUTPUTS, fault, tolerance={"u": Tolerance(0.5)})
+    assert [part.case.culprit.name for part in report.parts] == ["b", "c"]
+
+
 def test_script_for_directml_fails_without_directml(tmp_path: Path) -> None:
     loading = "import onnx\npath, inputs = 'model.onnx', {'x': __import__('numpy').ones(1, 'f')}\n"
     save("(float[1] x) => (float[1] y) { y = Neg(x) }", tmp_path / "model.onnx")

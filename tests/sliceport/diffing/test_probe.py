@@ -24,6 +24,7 @@ from amounts import amount, some
 from lying_runtime import KINDS
 
 from sliceport.cli.main import main
+from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
 from sliceport.errors import ModelError, UsageError
@@ -298,6 +299,12 @@ def test_results_of_another_model_are_refused(right_results: str, tmp_path: Path
     onnx.save(random_model(64, 2), other)
     with pytest.raises(UsageError, match="are of another model"):
         read_results(other, results)
+
+
+def test_tolerance_of_an_unknown_output_is_refused(model: Path, right_results: str, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(right_results)
+    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance"):
+        read_results(model, tmp_path / "results.json", tolerance={"q": Tolerance()})
 
 
 def damage(file: Path, change: Callable[[Any], object]) -> Path:
