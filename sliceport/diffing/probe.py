@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, get_args
 
 from sliceport.diffing.case import Case, make_case
 from sliceport.diffing.difference import Failure
@@ -22,6 +23,9 @@ WAYS = 16
 _VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
 """The numbers of steps back from the last node to try in the last round, to find the nodes that an engine fuses."""
+_CutKind = Literal["prefix", "around", "spread"]
+_NUMBERS = ("seed", "round", "low", "high", "front", "size", "start", "depth")
+"""The fields of `State` and `Cut` that are numbers, none of them negative."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Cut:
         outputs: The outputs, as positions in `Path.values`.
     """
 
-    kind: Literal["prefix", "around", "spread"]
+    kind: _CutKind
     size: int
     start: int = 0
     depth: int = 0
@@ -94,10 +98,15 @@ class State:
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
-            failure = data["failure"] and Failure(**data["failure"])
+            if any(index(part.get(name, 0)) < 0 for part in (data, *data["cuts"].values()) for name in _NUMBERS):
+                raise ValueError("a number is negative")
+            if any(cut["kind"] not in get_args(_CutKind) for cut in data["cuts"].values()):
+                raise ValueError("a kind of cut is unknown")
+            failure = None if data["failure"] is None else Failure(**data["failure"])
             cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
             shapes = {name: tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
-            return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes})
+            reference = str(data["reference"])
+            return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes, "reference": reference})
 
 
 @contextmanager
