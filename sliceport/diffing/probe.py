@@ -1,8 +1,4 @@
-"""The rounds of a search on the device of another machine.
-
-Each round cuts a model at up to `WAYS` places. A probe is a folder with the models of one round and programs that run
-them on the device.
-"""
+"""The rounds of a search on another device. A probe is a folder with the cut models and the programs of one round."""
 
 from __future__ import annotations
 

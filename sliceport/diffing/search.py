@@ -1,7 +1,4 @@
-"""The search for the smallest part of a model that fails.
-
-The search cuts the model. It does not add outputs to the model, because they would disable fusions.
-"""
+"""Search for the smallest part of a model that fails, by cutting the model. Further outputs would disable fusions."""
 
 from __future__ import annotations
 
@@ -86,9 +83,7 @@ class Search:
 
     def _find_named_node(self) -> bool:
         """Find a case around a node that the message of a failed run names, and return whether there is one."""
-        if not self._failure.is_of_run:
-            return False
-        named = _find_named(self._graph, self._failure)
+        named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:

@@ -232,8 +232,9 @@ class Verifier:
             say(f"running the original model {where}")
             expected = self._try_before(trial.before, run)
         say(f"running the changed model {where}")
+        names_after = {self.names.get(name, name): name for name in self.after.inputs}
+        inputs = {names_after.get(name, name): array for name, array in run.inputs.items()}
         try:
-            inputs = {self._name_after(name): array for name, array in run.inputs.items()}
             actual = compute(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
@@ -296,10 +297,6 @@ class Verifier:
             raise NotVerified(
                 f"{where} the original model computes different values in each run for {list_names(varying)}."
             )
-
-    def _name_after(self, name: str) -> str:
-        """Return the name of an input in the model after."""
-        return next((after for after in self.after.inputs if self.names.get(after, after) == name), name)
 
 
 class _NotComparedError(Exception):
