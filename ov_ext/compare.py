@@ -21,9 +21,8 @@ from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
-from sliceport.engines.engine import Engine
+from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.registry import choose_engines
-from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
 from sliceport.formats import formats
 from sliceport.slicing import SplitSpec

@@ -14,6 +14,7 @@ import onnx
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.model.proto_walk import all_nodes, model_nodes
+from sliceport.diffing.report import DiffReport, Part
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError
 
@@ -180,3 +181,8 @@ def random_input(seed: int, *shape: int) -> Array:
 def exports(models: Path) -> list[Path]:
     """Return the real exports."""
     return sorted((*models.glob("ts_*.onnx"), *models.glob("dynamo_*.onnx")))
+
+
+def part_of(report: DiffReport) -> Part:
+    assert report.part is not None, report.notes
+    return report.part

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_ops.model.element_type import BITS
-from sliceport.engines.engine import Value, WholeModel
-from sliceport.engines.tensor_bytes import TensorBytes
+from sliceport.engines.engine import TensorBytes, Value, WholeModel
 from sliceport.errors import ModelError
 
 STRING = 8

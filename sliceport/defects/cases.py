@@ -1,4 +1,4 @@
-"""Minimal cases of defects: small models as data, in the terms of their format."""
+"""Minimal cases of defects, which are small models of ONNX or OpenVINO as data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
+"""An initializer in the text format of ONNX: its name and its elements."""
 LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
-"""Names of the limits of integers, as TOML files and descriptions of cases write them."""
+"""Names of the limits of integers in TOML files and in descriptions of cases."""
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
+"""The first of some inputs or outputs in the text format of ONNX: its sizes and its name."""
 _INDICES = {"StridedSlice": ("begin", "end", "strides"), "Slice": ("start", "stop", "step", "axes")}
 """The index inputs of each operator of OpenVINO."""
 
@@ -22,9 +24,9 @@ class OnnxCase:
     """A model in the text format of ONNX, for `onnx.parser.parse_model`.
 
     Attributes:
-        graph: The graph: an input, outputs, constants in angle brackets, nodes.
+        graph: The graph: an input, outputs, constants in angle brackets, and nodes with two spaces between them.
         opset: Version of the operator set.
-        shape: The shape of the data, for a graph that leaves it open.
+        shape: The shape of the data; None if the graph declares it.
     """
 
     graph: str
@@ -41,9 +43,7 @@ class OnnxCase:
         return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
 
     def __str__(self) -> str:
-        """Return the nodes, with values instead of the names of constants, and the sizes of the first input.
-
-        Two spaces separate nodes in `graph`.
+        """Return the nodes, with the values of constants in place of their names, and the sizes of the first input.
 
         >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
         'y = Slice(x[4], [0], [2])'
@@ -63,7 +63,8 @@ class OpenVINOCase:
     Attributes:
         op: `Slice` or `StridedSlice`.
         sizes: The sizes that the model declares for the data: a number, -1 for any size, or `(least, greatest)`.
-        indices: The elements of each index input: `begin`, `end`, `strides`, or `start`, `stop`, `step`, `axes`.
+        indices: The elements of each index input, in this order: `begin`, `end`, `strides`, or `start`, `stop`, `step`,
+            `axes`. The last inputs may be missing.
         masks: The masks by their names.
         shape: The shape of the data; by default `sizes`.
         element: The element type of the data.
@@ -86,14 +87,10 @@ class OpenVINOCase:
 
     @classmethod
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
-        """Return a case, with its index inputs and masks given by name.
+        """Return a case from index inputs and masks by their names.
 
-        Args:
-            op: `Slice` or `StridedSlice`.
-            sizes: The declared sizes of the data.
-            run_time: The index inputs that are inputs of the model.
-            options: The elements of each index input and mask, and further attributes of the class. The `strides` of a
-                StridedSlice are 1 by default.
+        `run_time` contains the names of the index inputs that are inputs of the model. `options` are the elements of
+        each index input and mask, and other attributes of the class. The `strides` of a StridedSlice default to 1.
         """
         if op == "StridedSlice":
             options.setdefault("strides", [1] * len(options["begin"]))
@@ -117,7 +114,7 @@ class OpenVINOCase:
         } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
-        """Describe the case in words.
+        """Return the data and the parameters of the node on one line.
 
         >>> str(OpenVINOCase.of("StridedSlice", [4], begin=[1], end=[3], begin_mask=[1]))
         'i32[4], begin [1], end [3], strides [1], begin_mask [1]'

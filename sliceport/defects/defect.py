@@ -15,8 +15,6 @@ Handling = Literal["rewritten", "named", "found", "avoided", "unseen"]
 _HANDLINGS = {
     "rewritten": "`harden` rewrites it",
     "named": "`harden` names it and leaves it",
-    "found": "",
-    "avoided": "",
     "unseen": "nothing finds it before the model runs",
 }
 _CONTESTED = "as a replacement would change what an engine computes"
@@ -27,7 +25,6 @@ class Case(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as JSON values."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Output:
     """The content of one output.
 
     Attributes:
-        elements: Indices of the elements of the data.
+        elements: The elements of the output, as positions in the flattened data.
         shape: The shape of the output; None for a vector.
     """
 
@@ -52,7 +49,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Gives:
-    """The outcome that the outputs have these contents."""
+    """The outcome that the outputs have certain contents."""
 
     outputs: tuple[Output, ...]
 
@@ -62,7 +59,7 @@ class Gives:
 
 @dataclass(frozen=True)
 class Unwritten:
-    """The outcome that an output holds memory that was never written, or that is outside the input.
+    """The outcome that an output contains memory that was never written, or that is outside the input.
 
     Attributes:
         shape: The shape of the first output; None if all shapes are right.
@@ -116,7 +113,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Build `Gives` from the element indices of each output; `shape` is the shape of every output."""
+    """Return `Gives` with the elements of each output, as in `Output`; `shape` is the shape of every output."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -124,12 +121,12 @@ def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Give
 
 @dataclass(frozen=True)
 class Example:
-    """A minimal case.
+    """A minimal case with its outcomes.
 
     Attributes:
-        case: The model or operator. Its data are distinct and not 0.
+        case: The model or operator. The elements of its data are distinct and not 0.
         right: The right outcome.
-        seen: The actual outcome by engine, which may be right.
+        seen: The actual outcome on each engine that ran the case. It may be right.
     """
 
     case: Case
@@ -144,13 +141,13 @@ class Divergence:
     Attributes:
         engine: Its name in `ALL_TITLES`.
         does: The behavior, as the end of a sentence that begins with the engine.
-        versions: The versions in which it was seen.
-        since: The first version that shows it; empty if that is not known.
-        until: The first later version that is right; empty if none is known.
+        versions: The versions in which the behavior was seen.
         issues: The reports about it: `owner/repository#number`.
-        target: The target of `harden` whose form of slicing avoids it, or an empty string.
-        is_unsafe: Whether it ends the process or may do so, because it reads or frees memory that it does not own. Such
-            a node is never run in the process of the user.
+        is_unsafe: Whether the engine may end the process, because it reads or frees memory that it does not own. A node
+            with such a defect never runs in the process of the user.
+        since: The first version that shows the behavior; empty if that version is not known.
+        until: The first later version that is right; empty if no such version is known.
+        target: The target of `harden` whose form of slicing avoids the behavior, or an empty string.
     """
 
     engine: str
@@ -167,25 +164,23 @@ class Divergence:
         return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
 
     def concerns(self, version: str) -> bool:
-        """Whether a version may have the divergence: it is not before `since`, and not from `until` on.
+        """Return whether a version may show the behavior: it is at least `since` and below `until`, if these are known.
 
         >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
         False
         """
         key = version_key(version)
-        is_before = bool(self.since) and key < version_key(self.since)
-        is_after = bool(self.until) and key >= version_key(self.until)
-        return not is_before and not is_after
+        return (not self.since or key >= version_key(self.since)) and (not self.until or key < version_key(self.until))
 
     @property
     def seen_in(self) -> str:
-        """The versions in which the defect was seen, otherwise the limits of the affected versions, or ""."""
+        """The versions in which the behavior was seen, otherwise the known limits of the affected versions, as text."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a release, up to the first `-` or `+`, as a key to sort by.
+    """Return the numbers of a version, up to the first `-` or `+`, as a key to sort by.
 
     >>> version_key("2025.2") < version_key("2025.10.1-rc2")
     True
@@ -203,15 +198,16 @@ class Defect:
         trigger: The model or operator that shows it, as a noun phrase.
         right: The right behavior, with the document or engine that decides.
         divergences: The wrong behavior of each engine.
-        examples: Minimal cases; each divergence of a proved entry occurs in at least one.
-        handling: The treatment of a node that shows it. `rewritten`: `harden` rewrites it if it can; `named`: `harden`
-            reports and keeps it; `found`: only `check` names it; `avoided`: sliceport neither writes nor runs it;
-            `unseen`: nothing finds it before the model runs.
+        examples: Minimal cases. Each divergence of a proved entry occurs in at least one of them.
+        handling: The treatment of a node that shows the defect. `rewritten`: `harden` rewrites the node if possible;
+            `named`: `harden` reports and keeps it; `found`: only `check` names it; `avoided`: sliceport neither writes
+            nor runs it; `unseen`: nothing finds it before the model runs.
         workaround: Details of the handling, or advice to the user.
-        is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` touches it or
-            infers from it.
-        kind: The kind of finding that such a node is for `check`. `invalid`: it breaks the standard of its operator;
-            `fragile`: it is right for some sizes of an open axis only; `defect`: it is right, and engines are not.
+        is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` changes the
+            node or infers from it.
+        kind: The kind of finding that `check` reports. `invalid`: the node breaks the standard of its operator;
+            `fragile`: the node is right for some sizes of an open axis only; `defect`: the node is right, but engines
+            are wrong.
         evidence: `proved` by a test on each engine; or `reported`, in the `issues` of the divergences or by a single
             run of their `versions`.
     """
@@ -229,7 +225,7 @@ class Defect:
 
     @property
     def rule(self) -> str:
-        """The id in a form for file names and programs."""
+        """The id with only lower-case letters, digits and `-`, for file names and programs."""
         return re.sub(r"[^a-z0-9]+", "-", self.id.lower()).strip("-")
 
     @property
@@ -239,13 +235,13 @@ class Defect:
 
     @property
     def correct_engines(self) -> tuple[str, ...]:
-        """The engines that ran the examples and are right."""
+        """The engines that ran examples and are not wrong."""
         return tuple(
             dict.fromkeys(engine for example in self.examples for engine in example.seen if engine not in self.engines)
         )
 
     def divergence_on(self, engine: str) -> Divergence:
-        """Return the wrong behavior of an engine of `engines`."""
+        """Return the wrong behavior of an engine, which must be one of `engines`."""
         return next(divergence for divergence in self.divergences if divergence.engine == engine)
 
     def examples_on(self, engine: str) -> tuple[Example, ...]:
@@ -255,14 +251,14 @@ class Defect:
     @property
     def remedy(self) -> str:
         """The handling of a node that shows the defect, and the workaround."""
-        handling = _HANDLINGS[self.handling]
+        handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"
         return ": ".join(filter(None, (handling, self.workaround)))
 
     @property
     def effect(self) -> str:
-        """The behavior of each engine, as a sentence without a full stop."""
+        """The wrong behavior of each engine, as a sentence without a full stop."""
         return "; ".join(map(str, self.divergences))
 
     @property
@@ -274,7 +270,7 @@ class Defect:
         return f"engines disagree about it: {self.right}; {self.effect}{others}"
 
     def is_unsafe_on(self, engine: str) -> bool:
-        """Whether a node that shows the defect ends the engine's process, or may do so."""
+        """Return whether a node that shows the defect may end the engine's process."""
         return any(divergence.engine == engine and divergence.is_unsafe for divergence in self.divergences)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Operators that DirectML accepts or computes wrongly: the entries of `directml.toml`. sliceport builds none."""
+"""The entries of `directml.toml`: operators, never built by sliceport, that DirectML wrongly accepts or computes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DirectMLCase:
 
     Attributes:
         operator: The descriptor.
-        bits: The elements of its input, as bits. If it is empty, the operator is only created.
+        bits: The elements of its input, as bits. Without bits, the operator is created but does not run.
     """
 
     operator: Operator
@@ -48,17 +48,16 @@ class DirectMLCase:
         """Format the operator with its tensors' sizes and strides, and its other fields."""
         operator = self.operator
         name = operator.schema.type.removeprefix("DML_OPERATOR_")
-        tensors = [_describe_tensor(tensor) for tensor in (operator.input_tensor, *operator.outputs)]
+        tensors = [
+            f"{list(tensor.sizes)}{'' if tensor.strides is None else f' by strides {list(tensor.strides)}'}"
+            for tensor in (operator.input_tensor, *operator.outputs)
+        ]
         parts = [f"{operator.input_tensor.data_type.name} {tensors[0]} to {', '.join(tensors[1:])}"]
         if isinstance(operator, Slice1):
             parts += [f"offsets {list(operator.input_window_offsets)}", f"sizes {list(operator.input_window_sizes)}"]
             parts.append(f"strides {list(operator.input_window_strides)}")
         parts += [f"of {', '.join(map(hex, self.bits))}"] if self.bits else []
         return f"{name} {', '.join(parts)}"
-
-
-def _describe_tensor(tensor: BufferTensor) -> str:
-    return str(list(tensor.sizes)) + ("" if tensor.strides is None else f" by strides {list(tensor.strides)}")
 
 
 ENTRIES = read_entries("directml", DirectMLCase.of)

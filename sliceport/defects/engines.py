@@ -1,6 +1,4 @@
-"""The engines in the table of defects. An engine that is also an executor has its name in `--executors`."""
-
-from __future__ import annotations
+"""The engines in the table of defects. An engine that `compare` runs has the same name in `--executors`."""
 
 ONNXRUNTIME_CPU = "onnxruntime-cpu"
 ONNXRUNTIME_CPU_OPTIMIZED = "onnxruntime-cpu-optimized"
@@ -21,7 +19,7 @@ TITLES = {
     ONNX_REFERENCE: "onnx's reference evaluator",
     DIRECTML: "DirectML",
 }
-"""Names of engines for use in sentences. Tests run these engines."""
+"""The engines that tests run, each with its name in sentences."""
 
 REPORTED_TITLES = {
     "onnxruntime-cuda": "onnxruntime's CUDA provider",
@@ -41,7 +39,7 @@ REPORTED_TITLES = {
     "tract": "tract",
     "tvm": "TVM",
 }
-"""Names, for use in sentences, of engines that no test runs, because they need other hardware or software."""
+"""The engines that no test runs, because they need other hardware or software, each with its name in sentences."""
 
 ALL_TITLES = TITLES | REPORTED_TITLES
 
@@ -55,4 +53,4 @@ VERSIONS = {
     ONNX_REFERENCE: ("1.23.2",),
     DIRECTML: ("1.24.4",),
 }
-"""The versions of each engine in which tests have shown the entries of the table that state no others."""
+"""The versions of each engine in which tests have shown the divergences that do not state versions."""

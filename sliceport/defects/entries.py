@@ -1,14 +1,14 @@
 """The reader of the entries in the TOML files of this package.
 
-A file has an array of tables `defect` with the attributes of `Defect`, and a table `defaults` of attributes that its
-entries share. A divergence has the versions of its engine in `VERSIONS` unless it states others. An example has
-`right`, `seen` by engine, and the attributes of `OnnxCase`, or the arguments of `OpenVINOCase.of` or `DirectMLCase.of`.
-Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
+A file contains an array of tables `defect` with the attributes of `Defect`, and may contain a table `defaults` of
+attributes that its entries share. A divergence that does not state versions has those of its engine in `VERSIONS`. An
+example contains `right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of `OpenVINOCase.of` or
+`DirectMLCase.of`. Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
 
-    { gives = [[0, 1], []], shape = [2] }    # the elements of each output, and the shape of all unless they are vectors
+    { gives = [[0, 1], []], shape = [2] }    # the elements of each output; the shape of all, unless they are vectors
     { gives_range = [1, 4] }                 # elements 1, 2 and 3
     { fails = "a part of the message" }
-    { unwritten = [] }                       # or the shape of the first output, if it is wrong
+    { unwritten = [] }                       # or the shape of the first output, if its shape is wrong
     { ends_by_signal = 11 }
     { bits = [0x7C01] }                      # the bits of the elements of the output
     { accepts = true }                       # the operator is created without an error
@@ -45,7 +45,7 @@ def _make_case(**case: Any) -> Case:
 
 
 def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict[str, Defect]:
-    """Return the entries of the file `name`.toml by their ids; `make_case` builds a case from its attributes."""
+    """Return the entries of the file `name`.toml by id; `make_case` builds a case from the keys of an example."""
     data = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
     entries = {}
     for entry in data["defect"]:

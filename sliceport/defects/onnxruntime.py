@@ -1,6 +1,4 @@
-"""Names of the entries of `onnxruntime.toml`: defects of onnxruntime's providers and of onnx's reference evaluator."""
-
-from __future__ import annotations
+"""The entries of `onnxruntime.toml`: defects of onnxruntime's providers and of onnx's reference evaluator."""
 
 from sliceport.defects.entries import read_entries
 

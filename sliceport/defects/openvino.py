@@ -1,6 +1,4 @@
-"""Names of the entries of `openvino.toml` that conditions find; `ov_ext.defects` has most of these conditions."""
-
-from __future__ import annotations
+"""The entries of `openvino.toml`, with names for those that conditions find, most of them in `ov_ext.defects`."""
 
 from sliceport.defects.entries import read_entries
 

@@ -1,4 +1,4 @@
-"""The forms of slicing nodes that an engine does not accept: the profiles of `profiles.toml`, targets of `harden`."""
+"""The profiles of `profiles.toml`: the forms of slicing nodes that an engine lacks. Each is a target of `harden`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sliceport.arguments import read_names
 from sliceport.defects.defect import Evidence
@@ -27,13 +26,13 @@ READINGS = ("standard", "onnxruntime")
 
 @dataclass(frozen=True)
 class Profile:
-    """The forms that an engine lacks, in addition to those that the portable form avoids for all engines.
+    """The forms that an engine lacks, in addition to the forms that `harden` avoids for all engines.
 
     Attributes:
         target: The name of the profile in `harden`.
         engine: The name of the engine in the table of defects; empty if the profile is for all engines.
-        versions: The versions that were run, or those of the reports.
-        evidence: `proved` if `benchmarks/portable.py` runs the engine, or `reported` in threads.
+        versions: The versions that were run, or that reports are about.
+        evidence: `proved` if `benchmarks/portable.py` runs the engine, `reported` if only `issues` are the evidence.
         without: The forms that the engine lacks, each with the reason.
         issues: The reports: `owner/repository#number`.
     """
@@ -46,25 +45,15 @@ class Profile:
     issues: tuple[str, ...] = ()
 
 
-def _read_profile(table: Mapping[str, Any]) -> Profile:
-    lists = {key: tuple(table[key]) for key in ("versions", "issues") if key in table}
-    return Profile(**{**table, **lists})
-
-
 PROFILES = {
-    table["target"]: _read_profile(table)
+    table["target"]: Profile(**table | {key: tuple(table.get(key, ())) for key in ("versions", "issues")})
     for table in tomllib.loads(Path(__file__).with_name("profiles.toml").read_text("utf-8"))["profile"]
 }
 """The profiles by target; the first one is for all engines."""
 
 
 def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[str, ...]:
-    """Check the options of the portable form, and return the names in `without`.
-
-    Args:
-        target: The target of `harden`.
-        without: Names of forms.
-        read_as: A name of `READINGS`, or None.
+    """Check the options of `harden` about forms, and return the names of forms in `without`.
 
     Raises:
         UsageError: The target does not accept these options, or `without` or `read_as` is not a known name.

@@ -1,6 +1,4 @@
-"""Entries of `reported.toml` by their ids: reports by users and single runs of engines that no test here runs."""
-
-from __future__ import annotations
+"""The entries of `reported.toml`: reports by users, and single runs of engines that no test here runs."""
 
 from sliceport.defects.entries import read_entries
 

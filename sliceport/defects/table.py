@@ -15,7 +15,7 @@ SCHEMA_VERSION = 2
 
 
 def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
-    """Return defects as JSON values, as `table.schema.json` describes them; by default all."""
+    """Return defects as JSON values in the form of `table.schema.json`; by default all defects."""
     return {
         "schema_version": SCHEMA_VERSION,
         "last_proved": LAST_PROVED,
@@ -36,11 +36,8 @@ DEFECTS: tuple[Defect, ...] = (
 def defects_of(engine: str) -> tuple[Defect, ...]:
     """Return the defects of an engine.
 
-    Args:
-        engine: A name of `ALL_TITLES`.
-
     Raises:
-        UsageError: The table does not have this engine.
+        UsageError: The engine is not a name of `ALL_TITLES`.
     """
     if engine not in ALL_TITLES:
         raise unknown_name("engine", engine, list(ALL_TITLES))
@@ -48,10 +45,10 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
 
 
 def find_defect(name: str) -> Defect:
-    """Return the defect with this id or rule.
+    """Return the defect whose id or rule is `name`.
 
     Raises:
-        UsageError: The table does not have this defect.
+        UsageError: The defect is not in the table.
     """
     for defect in DEFECTS:
         if name in (defect.id, defect.rule):

@@ -1,6 +1,4 @@
-"""Names of the entries of `validity.toml`: ONNX nodes that break their standard, or are right for some sizes only."""
-
-from __future__ import annotations
+"""The entries of `validity.toml`: ONNX nodes that break their standard, or are right for some sizes only."""
 
 from sliceport.defects.entries import read_entries
 

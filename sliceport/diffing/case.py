@@ -15,9 +15,9 @@ from sliceport.diffing.side import Side
 from sliceport.engines.engine import Array, Value, WholeModel
 
 _CHUNK_BYTES = 2**28
-"""The intended size of all values that one run returns, because they are in memory at the same time."""
+"""The intended total size of the values that one run returns. They are in memory at the same time."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
-"""Numbers of values that a run returns: of the first run, when no sizes are known yet, and the largest of any run."""
+"""The number of values that the first run returns, because no sizes are known yet, and the limit for later runs."""
 NOT_RUN = Failure("values", "", "")
 
 
@@ -30,11 +30,11 @@ class Case:
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
         inputs: The values that it reads, as the good side computed them.
-        constants: Further values that it reads. They depend on shapes and constants alone, so they stay constants.
+        constants: More values that it reads. They depend on shapes and constants alone, so they stay constants.
         failure: Its failure; `NOT_RUN` before it has run.
-        scope: The nodes of control flow that contain it, outermost first, each with the title of the body.
-        holder: The outermost of these nodes; None for a case of the main graph.
-        is_fusion: Whether the failure disappears if the values between its nodes are outputs, too.
+        scope: The control flow nodes that contain it, outermost first, as texts that include the titles of the bodies.
+        holder: The outermost control flow node that contains it; None for a case of the main graph.
+        is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
         note: A caveat, such as that the search ran out of time; or an empty string.
     """
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def main_node(self) -> GraphNode:
-        """The culprit, or the node of the main graph that holds it."""
+        """The culprit, or for a case in a body, the node of the main graph that contains the culprit."""
         return self.holder or self.culprit
 
     @property
@@ -82,17 +82,16 @@ class Case:
         self,
         actual: Mapping[str, Value],
         expected: Mapping[str, Value],
-        tolerance_for: Callable[[str, Value], Tolerance],
+        tolerance_for: Callable[[str], Tolerance | None],
+        default_for: Callable[[Value], Tolerance],
     ) -> tuple[OutputDiff, ...]:
-        """Compare outputs of the case. Outputs of nodes that only move elements must be equal bit for bit.
+        """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
 
-        Args:
-            actual: The outputs.
-            expected: The expected outputs.
-            tolerance_for: Returns the tolerance of any other output, given its name and expected value.
+        `tolerance_for` maps the name of any other output to its tolerance. If the tolerance is None, `default_for` maps
+        the expected value to it.
         """
         tolerances = {
-            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
+            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
             for name, value in expected.items()
         }
         return compare_outputs(actual, expected, tolerances)
@@ -127,10 +126,10 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return values by name: known values unchanged, and all others as a side computes them from the known values.
+    """Return the values of `names`: those in `known`, and all others as a side computes them from `known`.
 
-    Computed values that are not arrays are left out. The result is None if the run fails, or needs a value that is not
-    known.
+    Computed values that are not arrays are left out. The result is None if the run fails, or if it needs an input that
+    is not in `known`.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -148,14 +147,9 @@ def compute_all(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs, and the values that a side computes from them, each with its name.
 
-    Left out are values that are not arrays, values that cannot be an output, and all values that depend on a node that
-    fails. A value stays in memory only as long as other values are still computed from it.
-
-    Args:
-        graph: The model.
-        side: The side.
-        inputs: The inputs of the model.
-        wanted: The names of the values, which one run computes if possible. None yields all, computed a few at a time.
+    The result lacks values that are not arrays, values that cannot be an output, and all values that depend on a node
+    that fails. A value stays in memory only as long as other values are still computed from it. One run computes the
+    `wanted` values, if possible. If `wanted` is None, several runs compute all values, a few in each run.
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
@@ -169,10 +163,11 @@ def compute_all(
             continue
         names = later
         if values is None:  # the chunk is one value
-            independent = _without_dependents(graph, later, chunk[0])
-            dependents = [name for name in later if name not in independent]
-            if not dependents or compute(graph, side, computed, dependents[-1:]) is None:  # the node fails
-                names = independent
+            dependents = _find_dependents(graph, chunk[0])
+            last = [name for name in later if name in dependents][-1:]
+            # If a dependent can be computed, the node does not fail: its value only cannot be an output.
+            if not last or compute(graph, side, computed, last) is None:
+                names = [name for name in later if name not in dependents]
             continue
         yield from values.items()
         computed |= values
@@ -182,10 +177,10 @@ def compute_all(
         size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
 
 
-def _without_dependents(graph: Graph, names: Sequence[str], value: str) -> list[str]:
-    """Return the names without `value` and all values that are computed from it."""
+def _find_dependents(graph: Graph, value: str) -> set[str]:
+    """Return a value and all values that are computed from it."""
     dependents = {value}
     for node in graph.nodes:
         if not dependents.isdisjoint(node.reads):
             dependents.update(node.writes)
-    return [name for name in names if name not in dependents]
+    return dependents

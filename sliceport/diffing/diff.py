@@ -1,4 +1,4 @@
-"""`diff`: whole models side by side, and the first node that differs."""
+"""`diff`, which compares one model on two engines, or two models, and finds the first node that differs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sliceport.diffing.difference import (
     Tolerance,
     compare_outputs,
     describe_missing,
-    make_inner_tolerance,
+    inner_tolerance_of,
     tolerance_of,
 )
 from sliceport.diffing.graph import Graph, find_ancestors
@@ -26,7 +26,7 @@ from sliceport.diffing.kept_runs import open_kept_runs
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes
+from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
@@ -35,7 +35,7 @@ from sliceport.formats import InputShapes
 from sliceport.wording import spell, with_shapes
 
 _MATCHING_RUNS = 3
-"""The number of sets of inputs on which a value of each of two models must agree to count as the same value."""
+"""The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
 
 
 def diff(
@@ -66,13 +66,13 @@ def diff(
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
-        seeds: The largest number of sets of random inputs to try, until outputs differ.
+        seeds: The number of sets of random inputs to try at most. The first set on which outputs differ is the last.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
-        tolerance: The accepted difference of computed outputs. A mapping has one for each output by name, and under an
-            empty name the one for all other outputs. None is the default of each element type. Outputs that are
-            computed by moving elements alone must be equal.
+        tolerance: The accepted difference of computed outputs. A mapping contains it by the names of outputs, and under
+            an empty name for all other outputs. None stands for the default of each element type. An output whose
+            elements are only moved must be equal.
         budget: Seconds for the comparison and the search; None for no limit.
-        resume: A folder that keeps the results of runs, so that a later call with the same folder continues this one.
+        resume: A folder that keeps the results of runs, so that a later call with the same folder continues this call.
 
     Raises:
         UsageError: An option or a recorded output does not fit, or `diff` cannot cut models of a format.
@@ -94,13 +94,11 @@ def diff(
     shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
     kept_runs = None if resume is None else open_kept_runs(resume)
-    # `sides` are the engines `on` and `against`. With one model, `against` computes what is right. With two models, the
-    # first one is right, and it runs on `on`.
+    # `sides` are the engines `on` and `against`. With one model, `against` is right by definition. With two models, the
+    # first model is right by definition, and it runs on `on`.
     good_and_bad = sides if other is not None else sides[::-1]
     good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
-    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
-    for name in tolerances.keys() - {"", *second.outputs}:
-        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(second.outputs)}.")
+    tolerances = read_tolerances(second, tolerance)
     comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
     if recorded is not None:
         return comparison.run_recorded(recorded)
@@ -115,7 +113,7 @@ class _Run:
         inputs: The inputs, by their names in the first model.
         actual: The outputs to test, by their names in the second model, or the failure of the run.
         expected: The expected outputs, by the same names, or the failure of the run.
-        more_inputs: Inputs from further seeds, to match values of two models.
+        more_inputs: Inputs from other seeds, to match values of two models.
     """
 
     inputs: Mapping[str, Array]
@@ -134,7 +132,7 @@ class _Comparison:
         good: The engine that runs `first`.
         bad: The engine that runs `second`.
         names: For each input and output of the second model, its name in the first.
-        tolerances: See `diff`; the one for all other outputs has an empty name.
+        tolerances: The accepted differences by output, and under an empty name for all other outputs; see `diff`.
     """
 
     first: Graph
@@ -164,19 +162,16 @@ class _Comparison:
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
-                return self._explain_recorded(report, run)
+                # A search needs the values within the model, which only an engine that computes these outputs provides.
+                computed = self._run_first(inputs)
+                if self._compare(replace(run, actual=computed)).is_equal:
+                    return self._explain(report, replace(run, expected=computed))
+                note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
+                return replace(report, notes=(note,))
         return report
 
-    def _explain_recorded(self, report: DiffReport, run: _Run) -> DiffReport:
-        """Add the cause of a difference from recorded outputs, if the good engine computes these outputs."""
-        computed = self._run_first(run.inputs)
-        if self._compare(replace(run, actual=computed)).is_equal:
-            return self._explain(report, replace(run, expected=computed))
-        note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
-        return replace(report, notes=(note,))
-
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both sides on the first inputs that the good side runs on, or else on the inputs of the first attempt.
+        """Run both sides on the first inputs on which the good side does not fail, or else on the first inputs.
 
         Raises:
             ModelError: Neither side runs its model.
@@ -226,9 +221,7 @@ class _Comparison:
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
-        outputs = whole.compare(
-            run.actual, run.expected, lambda name, value: self._tolerance_for(name) or tolerance_of(value)
-        )
+        outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures)
 
@@ -247,7 +240,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Return a side that does not repeat its outputs or failure on the same inputs; None if both sides do."""
+        """Run both sides again. Return the first side that does not repeat its outputs or failure; None if both do."""
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
@@ -263,22 +256,18 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
-        # If the good side does not run, it is searched instead of the bad one.
+        # If the good side does not run its model, the search is for the part that fails there.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
-        found: Iterable[tuple[Failure, Located | None]]
+        results: Iterable[tuple[Failure, Located | None]]
         if is_pair and not good_fails:
             pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
             notes.append(pair.note)
-            outputs = [self.second.outputs if failure.is_of_run else [failure.output] for failure in failures]
-            found = (
-                (failure, pair.find(names, self._tolerance_for(failure.output)))
-                for failure, names in zip(failures, outputs, strict=True)
-            )
-        else:  # one model is searched alone: the only one, or the first one if its engine does not run it
+            results = ((each, pair.find(each.output, self._tolerance_for(each.output))) for each in failures)
+        else:  # the search needs one model only: the only model, or the first of two if its engine does not run it
             graph, other = (self.first, bad) if is_pair else (self.second, good)
-            found = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
-        for failure, located in found:
+            results = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
+        for failure, located in results:
             if located is not None:
                 part = _build_part(located, bad, good, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
@@ -296,7 +285,7 @@ class _Comparison:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Return the part for a case: with the outputs of both sides, their comparison, the cause, and known defects."""
+    """Run a case on both sides, and return it with the compared outputs, the cause and the known defects."""
     # These runs have no limit of time, because the search may have used up its budget.
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     case, counterpart = located.case, located.counterpart
@@ -316,7 +305,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     if isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = describe_missing(expected, actual)
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
-        outputs = case.compare(actual, expected, make_inner_tolerance(tolerance))
+        outputs = case.compare(actual, expected, lambda _: tolerance, inner_tolerance_of)
     defects = [*case.graph.find_defects(model, bad.engine.name)]
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
     nodes = ""

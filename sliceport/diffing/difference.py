@@ -1,9 +1,9 @@
-"""Differences between two values of a model: by kind, type, shape, NaN, infinity and value."""
+"""Differences between computed and expected values of a model: in kind, type, shape, NaN, infinity and elements."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -20,9 +20,9 @@ class Tolerance:
     """The largest difference of two elements that is accepted. An element within one of the three bounds is close.
 
     Attributes:
-        absolute: The difference itself.
-        relative: The difference over the largest finite magnitude of the expected output.
-        ulps: The number of steps from one float to the next between the elements.
+        absolute: The bound of the difference.
+        relative: The bound of the difference as a fraction of the largest finite magnitude of the expected output.
+        ulps: The bound of the number of steps, from one float to the next, between the elements.
     """
 
     absolute: float = 0.0
@@ -32,15 +32,15 @@ class Tolerance:
 
 EXACT = Tolerance()
 _TOLERANCES = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
-_MAX_SAMPLES = 10
 _NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1)
 """For bfloat16 and floats of 8 bits or less."""
+_MAX_SAMPLES = 10
 
 
 def tolerance_of(value: Value) -> Tolerance:
-    """Return the default tolerance for a computed value by its type; integers, booleans and strings are exact.
+    """Return the default tolerance for a computed value by its type: `EXACT` for integers, booleans and strings.
 
-    A sequence has the widest tolerance of its elements.
+    The tolerance for a sequence is the widest for any of its elements.
     """
     if isinstance(value, tuple):
         return max(map(tolerance_of, value), key=lambda tolerance: tolerance.absolute, default=EXACT)
@@ -57,19 +57,14 @@ def inner_tolerance_of(value: Value) -> Tolerance:
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
 
 
-def make_inner_tolerance(tolerance: Tolerance | None) -> Callable[[str, Value], Tolerance]:
-    """Return a function that returns `tolerance` for each value within a model; if None, the default of its type."""
-    return lambda _, value: tolerance or inner_tolerance_of(value)
-
-
 @dataclass(frozen=True)
 class Failure:
     """A failure of a run.
 
     Attributes:
-        kind: `error`, `crash` and `memory` are about the whole run, the others about one output.
+        kind: `error`, `crash` and `memory` are about the whole run, the other kinds about one output.
         output: The name of the output; empty for a failure of the whole run.
-        message: One sentence, or its end.
+        message: One sentence without a full stop, or the end of one.
     """
 
     kind: Kind
@@ -82,9 +77,9 @@ class Failure:
         return not self.output
 
     def is_like(self, other: Failure) -> bool:
-        """Return whether another failure has the same cause, as far as kinds and messages show.
+        """Return whether another failure has the same kind, and the same message apart from names, numbers and paths.
 
-        Any two differences of outputs count as alike, because later nodes may change the kind of a difference.
+        Any two differences of outputs are alike, because later nodes may change the kind of a difference.
         """
         if self.is_of_run or other.is_of_run:
             return self.kind == other.kind and _signature(self.message) == _signature(other.message)
@@ -92,9 +87,10 @@ class Failure:
 
 
 def _signature(message: str) -> str:
-    """Return a message without the names, numbers and paths that change when a model is cut."""
+    """Return the start of a message without the names, numbers and paths that change when a model is cut."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
+    # The ends do not count, because `shorten` may have cut them off.
     return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
 
 
@@ -111,11 +107,12 @@ class OutputDiff:
         detail: The first difference, as the end of a sentence; empty unless the output is different.
         tolerance: The accepted difference.
         absolute: The largest difference of finite elements; 0 if it was not measured.
-        relative: `absolute` over the largest finite magnitude of the expected output.
-        ulps: The largest number of steps from one float to the next between two elements; None if it was not measured.
+        relative: `absolute` divided by the largest finite magnitude of the expected output.
+        ulps: The largest number of steps, from one float to the next, between an element and the expected element; None
+            if it was not measured.
         distribution: A line about the differences of all elements, or an empty string.
-        samples: The index, the element and the expected element, as texts, of the first elements that differ beyond the
-            tolerance.
+        samples: For the first elements that differ beyond the tolerance, the index, the element and the expected
+            element as texts.
     """
 
     name: str
@@ -137,7 +134,7 @@ class OutputDiff:
         return Failure(self.kind, self.name, self.detail) if self.kind else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON values; numbers that JSON lacks as text."""
+        """Return the comparison as JSON values. NaN and infinities, which JSON lacks, become text."""
         fields = asdict(self) | {"shape": list(self.shape)}
         return {
             key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
@@ -146,14 +143,7 @@ class OutputDiff:
 
 
 def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
-    """Compare a value with the expected one.
-
-    Args:
-        name: Its name.
-        actual: The value.
-        expected: The expected value.
-        tolerance: The accepted difference; None for the default of the type.
-    """
+    """Compare a value called `name` with the expected value; a `tolerance` of None is the default of the type."""
     if isinstance(actual, np.ndarray) and isinstance(expected, np.ndarray):
         return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
     if isinstance(actual, tuple) and isinstance(expected, tuple):
@@ -174,12 +164,9 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
 def compare_outputs(
     actual: Mapping[str, Value], expected: Mapping[str, Value], tolerances: Mapping[str, Tolerance | None]
 ) -> tuple[OutputDiff, ...]:
-    """Compare outputs by name; an output that only one side has is different.
+    """Compare outputs by name. An output is different if it is missing in `actual` or `expected`.
 
-    Args:
-        actual: The outputs.
-        expected: The expected outputs.
-        tolerances: The accepted difference by output; outputs without an entry have the default of their type.
+    The tolerance of an output that is missing in `tolerances` is the default of its type.
     """
     return tuple(
         compare_values(name, actual[name], expected[name], tolerances.get(name))
@@ -205,7 +192,7 @@ def _name_kind(value: Value) -> str:
 def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
     """Compare tensors by type, shape, NaN, infinity and finite elements, in this order.
 
-    If the tolerance is `EXACT`, differences in NaN and infinity are of the kind `values`.
+    If the tolerance is `EXACT`, the kind of differences in NaN and infinity is `values`.
     """
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:
@@ -214,12 +201,16 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
         shapes = f"its shape is {list(actual.shape)}, expected {list(expected.shape)}"
         return _different(name, "shape", shapes, **attributes)
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
-    unequal = a != b if a.dtype == object else (_bytes(a) != _bytes(b)).any(axis=1)
+    if a.dtype == object:
+        unequal = a != b
+    else:  # one row for the bytes of each element
+        unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     if not unequal.any():
         return OutputDiff(name, **attributes)
-    if a.dtype == object or not _is_arithmetic(a.dtype):
+    # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
+    if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
         return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
-    for kind, is_special in (("nan", np.isnan), ("infinity", _signed_infinity)):
+    for kind, is_special in (("nan", np.isnan), ("infinity", lambda wide: np.where(np.isinf(wide), np.sign(wide), 0))):
         if tolerance != EXACT and a.dtype.kind not in "iu":
             special = is_special(widen(a)) != is_special(widen(b))
             if special.any():
@@ -230,7 +221,10 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
 def _compare_finite(
     name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
 ) -> OutputDiff:
-    """Compare the finite elements of flat arrays, or all if the tolerance is `EXACT`; `unequal` marks unequal bits."""
+    """Compare the finite elements of flat arrays, or all elements if the tolerance is `EXACT`.
+
+    `unequal` marks the elements whose bits differ, and `attributes` are some attributes of the result.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
         differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
@@ -240,7 +234,7 @@ def _compare_finite(
     if tolerance == EXACT:
         is_wrong = unequal
     elif ulps is not None and tolerance.ulps:
-        is_wrong &= ulps > tolerance.ulps  # an element within one bound is accepted
+        is_wrong &= ulps > tolerance.ulps  # an element within any one bound is accepted
     measures: dict[str, Any] = {
         "absolute": float(differences.max(initial=0.0)),
         "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
@@ -258,41 +252,28 @@ def _compare_finite(
     return _different(name, "values", **first, **attributes, **measures, distribution=distribution)
 
 
-def _bytes(flat: Array) -> Array:
-    """Return the bytes of each element as a row."""
-    return flat.view(np.uint8).reshape(flat.size, -1) if flat.size else np.zeros((0, 1), np.uint8)
-
-
-def _is_arithmetic(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements can be subtracted; booleans cannot."""
-    return dtype.kind in "iufc" or "float" in dtype.name or "int" in dtype.name
-
-
 def widen(flat: Array) -> Array:
     """Return elements as float64, or complex128 if they are complex."""
     return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
 
 
-def _signed_infinity(wide: Array) -> Array:
-    return np.where(np.isinf(wide), np.sign(wide), 0)
-
-
 def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
-    """Return the number of steps from one float to the next between the elements; 0 where one is not finite."""
+    """Return the number of steps, from one float to the next, between elements of `a` and `b`; 0 if not `finite`."""
 
     def rank(flat: Array) -> Array:
+        unsigned = np.dtype(f"u{flat.dtype.itemsize}")
+        one, minus_one = np.array([1, -1]).astype(flat.dtype).view(unsigned)
+        # The difference of two 64-bit integers may not fit into int64.
+        integers = flat.view(unsigned).astype(object if unsigned.itemsize == 8 else np.int64)
         # A float is a sign bit and a magnitude, so the bits of negative floats, as integers, count backwards.
-        bits = flat.dtype.itemsize * 8  # the difference of two 64-bit integers may not fit into int64
-        integers = flat.view(f"u{flat.dtype.itemsize}").astype(object if bits == 64 else np.int64)
-        sign_bit = 1 << (bits - 1)
-        return np.where(integers >= sign_bit, sign_bit - integers, integers)
+        return np.where(np.signbit(widen(flat)), int(minus_one) - int(one) - integers, integers)
 
     distances = np.abs(rank(a) - rank(b)).astype(np.float64)
     return np.where(finite, distances, 0.0)
 
 
 def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the `detail` and the `samples` of an `OutputDiff` for the elements that a mask marks."""
+    """Return `detail` and `samples` of an `OutputDiff` for the elements that `mask` marks, which must not be empty."""
     positions = np.flatnonzero(mask)
     samples = tuple(
         (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))
@@ -306,7 +287,7 @@ def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple
 
 
 def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
-    """Return a difference for each tensor among the expected outputs of a failed run, with its first elements."""
+    """Return a difference for each tensor among the expected `outputs` of a failed run, with its first elements."""
     missing = []
     for name, value in outputs.items():
         if isinstance(value, np.ndarray):

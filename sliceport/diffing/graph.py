@@ -1,18 +1,15 @@
-"""The protocol of graphs: models that `diff` cuts into smaller models."""
+"""The protocol of graphs, which are models that `diff` cuts into smaller models, and functions on their nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
-
-if TYPE_CHECKING:
-    from sliceport.defects.defect import Defect
-
 
 Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 """Runs a model and returns its outputs."""
@@ -20,18 +17,18 @@ Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A node of a graph that is not a constant.
+    """A node of a graph. Constants are not nodes.
 
     Attributes:
-        name: Its name, or that of its first output.
+        name: Its name; for a node without a name, the name of its first output.
         op_type: Its operator.
-        reads: The values that it and its bodies read, without constants.
-        writes: The values that it writes.
-        constants: The constants that it reads.
-        written_name: For a node that was inlined from a function, the name of the function and of the node there; or
-            empty.
+        reads: The names of the values that the node and its bodies read, except constants.
+        writes: The names of the values that it writes.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape or the size of its input, so that its values follow from shapes alone.
+        constants: The names of the constants that it reads.
+        written_name: For a node that was inlined from a function, the names of the function and of the node in it;
+            otherwise empty.
     """
 
     name: str
@@ -59,7 +56,7 @@ class Body:
     Attributes:
         title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
-        inputs: The values that the good side passes to it.
+        inputs: The values that the node passes to the body, as the good side computes them.
     """
 
     title: str
@@ -68,7 +65,7 @@ class Body:
 
 
 class ModelToRun(Protocol):
-    """A model that makes inputs for itself.
+    """A model that an engine runs, and that can make its own inputs.
 
     Attributes:
         inputs: The names of the inputs that a caller has to give.
@@ -87,14 +84,14 @@ class ModelToRun(Protocol):
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
     ) -> dict[str, Array]:
-        """Return the given arrays, and random ones for the other inputs.
+        """Return the given arrays, and random arrays for the other inputs.
 
         Args:
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
-            seed: For the random arrays.
-            attempt: From 0 to 3. Divisors and indices have narrow ranges, so integers begin at 1 in attempt 1, are 0 or
-                1 in attempt 2, and are 0 in attempt 3.
+            seed: The seed of the random arrays.
+            attempt: From 0 to 3. Divisors and indices need narrow ranges, so random integers begin at 1 in attempt 1,
+                are 0 or 1 in attempt 2, and are 0 in attempt 3.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -124,10 +121,10 @@ class Graph(ModelToRun, Protocol):
         """Return a model of some nodes.
 
         Args:
-            nodes: The numbers of the nodes.
+            nodes: The numbers of the nodes, which are their positions in `self.nodes`.
             outputs: The names of the values that become outputs.
-            inputs: Values that the nodes read and other nodes or the caller compute. They become inputs.
-            constants: Further such values, which become constants.
+            inputs: Values that the nodes read but do not write. They become inputs.
+            constants: More values that the nodes read but do not write. They become constants.
             has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
         """
 
@@ -135,7 +132,7 @@ class Graph(ModelToRun, Protocol):
         """Read a recorded input or output.
 
         Args:
-            place: The file, without the suffix that such files of this format have.
+            place: The path of the file without its suffix, which depends on the format.
             name: The name of the value.
 
         Raises:
@@ -143,16 +140,16 @@ class Graph(ModelToRun, Protocol):
         """
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
-        """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
+        """Yield the runs of the bodies of a control flow node, in order. Yield nothing for any other node.
 
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: Runs a model on the good side, which computes what the next iteration reads.
+            run: Runs a body on the good side. Its outputs are the inputs of the next iteration.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
-        """Return the known defects of an engine in a model that was cut from this one."""
+        """Return the known defects of an engine in a model that was cut from this graph."""
 
     def write(
         self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath
@@ -164,9 +161,9 @@ class Graph(ModelToRun, Protocol):
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
-        """Write models that were cut from this one for a probe, and return the names of their files.
+        """Write models that were cut from this graph for a probe, and return the names of their files.
 
-        The names of files of weights end in `.bin`. Models share these files if the format allows it.
+        Weights are in files whose names end in `.bin`. Models share these files if the format allows it.
         """
 
     def anonymised(self, mode: str, seed: int, /) -> Graph:
@@ -186,7 +183,7 @@ class Diffable(Protocol):
     """A format with an optional method that opens models for `diff`."""
 
     def open_graph(self, model: Any) -> Graph:
-        """Read a model, a file or an object.
+        """Read a model from a file's path or from an object of its format's package.
 
         Raises:
             ModelError: The model cannot be read.
@@ -196,11 +193,11 @@ class Diffable(Protocol):
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
     """Return the numbers of the nodes that compute outputs from known values.
 
-    The order is depth-first: each node comes after the nodes that it reads from.
+    The order is depth-first: each node comes after the nodes that it reads from. A known value is not computed, unless
+    it is an output.
     """
-    producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
-    # A known value is not computed, unless it is an output.
-    producers = {name: i for name, i in producers.items() if name not in known or name in outputs}
+    available = set(known).difference(outputs)
+    producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes if name not in available}
     ordered: dict[int, None] = {}
     stack = [producers[name] for name in reversed(list(outputs)) if name in producers]
     while stack:
@@ -214,19 +211,19 @@ def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str
 
 
 def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
-    """Return the values that nodes read from outside: no node of `numbers` writes them."""
+    """Return the values that nodes of `numbers` read and none of them writes."""
     nodes = [graph.nodes[i] for i in numbers]
     return {name for node in nodes for name in node.reads} - {name for node in nodes for name in node.writes}
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values that some nodes write and that are `outputs`, or that other nodes of a path read."""
+    """Return the values that nodes of `numbers` write and that other nodes of `path` read or `outputs` contains."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 
 
 def find_predecessors(graph: Graph, number: int, steps: int) -> set[int]:
-    """Return the numbers of a node and of the nodes that are at most `steps` steps before it."""
+    """Return the numbers of a node and of all nodes that lead to it in at most `steps` steps."""
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes}
     nodes = {number}
     for _ in range(steps):
@@ -244,6 +241,6 @@ def find_static_values(graph: Graph) -> set[str]:
 
 
 def only_moves(graph: Graph, numbers: Collection[int], output: str) -> bool:
-    """Return whether all nodes that compute an output only move elements, as far as they are in `numbers`."""
+    """Return whether the nodes of `numbers` that compute an output only move elements."""
     inside = set(numbers)
     return all(graph.nodes[i].moves for i in find_ancestors(graph, [output]) if i in inside)

@@ -1,4 +1,4 @@
-"""Inputs to run a model on: given arrays that fit, and random ones."""
+"""Inputs to run a model on: the caller's arrays, which are checked, and random arrays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from sliceport.wording import Dims, example_shapes, spell
 ATTEMPTS = 4
 """The number of ranges of random integers, which are tried until a model runs."""
 _BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))
-"""For each attempt, the exclusive upper bound of random integers (None for `DeclaredInput.end`), and the lower one."""
+"""For each attempt, the exclusive upper bound of random integers (None for `DeclaredInput.end`) and the lower bound."""
 _MAX_RANDOM = 2**26
 """The largest number of elements of a random array."""
-_BYTE = 8
-_BUILT_IN = 1
-"""The value of `isbuiltin` for NumPy's own types."""
 _MAX_SPAN = 2**58
 """NumPy accepts sizes whose product, without sizes of 0, is at most this, for elements of up to 16 bytes."""
 
@@ -33,8 +30,8 @@ class DeclaredInput:
 
     Attributes:
         name: Its name.
-        dtype: Its element type in NumPy or ml_dtypes, objects for strings; None if NumPy lacks it.
-        dims: Its sizes: a number, or a symbol or None for an open one; None for an open rank.
+        dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if both packages lack the type.
+        dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
         end: The exclusive upper bound of random integers.
     """
 
@@ -52,19 +49,13 @@ def make_inputs(
     attempt: int = 0,
     values: Collection[str] = (),
 ) -> dict[str, Array]:
-    """Return the arrays of the caller, and random ones for the other inputs.
+    """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    Args:
-        declared: The inputs.
-        arrays: The arrays of the caller by input name.
-        shapes: Sizes by input name, for inputs with open sizes.
-        seed: For the random arrays.
-        attempt: See `ModelToRun.make_inputs`.
-        values: Names of other values that may be in `shapes`, where they have no effect.
+    `shapes` may also contain the names in `values`, which are not inputs. Their shapes have no effect.
 
     Raises:
-        UsageError: An array does not fit, a name is unknown, or the shape of an input is open or too large, or its type
-            is not in NumPy.
+        UsageError: An array does not fit, a name is unknown, the shape of an input is open or too large, or a random
+            array is needed of a type that NumPy and ml_dtypes lack.
     """
     names = [model_input.name for model_input in declared]
     names_text = ", ".join(map(repr, names))
@@ -94,7 +85,7 @@ def make_inputs(
 
 
 def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
-    """Return the shape of an input from the caller or as declared, or raise a UsageError if it is open."""
+    """Return the shape from the caller or else the declared shape. Raise a UsageError if it is open."""
     dims = shapes.get(model_input.name, model_input.dims)
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
     if dims is None or len(sizes) < len(dims):
@@ -108,8 +99,8 @@ def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int,
 def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     """Return the array of an input with elements of `dtype`, or raise a UsageError.
 
-    NumPy loads types that it lacks, such as bfloat16, as raw bytes. Unsigned integers of the same size are accepted as
-    the bits of such types, too.
+    Types of ml_dtypes, such as bfloat16, may be given as raw bytes, which NumPy loads for them, or as unsigned integers
+    of the same size.
     """
     is_text = dtype == np.dtype(object)
     if is_text and array.dtype.kind == "U":
@@ -117,7 +108,7 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     if array.dtype == dtype and not (is_text and any(not isinstance(text, str) for text in array.flat)):
         return array
     has_raw_bits = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
-    if not has_raw_bits or dtype.isbuiltin == _BUILT_IN:
+    if not has_raw_bits or dtype.isbuiltin == 1:  # one of NumPy's own types
         elements = "text" if is_text else f"{dtype} elements"
         raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
     if not _are_elements(array, dtype):
@@ -126,7 +117,7 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
 
 
 def _fit_given_array(model_input: DeclaredInput, array: Array) -> Array:
-    """Return a given array in the element type of an input, or raise a UsageError if type or shape differ."""
+    """Return the caller's array with the element type of an input. Raise a UsageError if type or shape do not fit."""
     name, dtype, dims = model_input.name, model_input.dtype, model_input.dims
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if dtype is not None:
@@ -145,11 +136,11 @@ def _count_bits(dtype: np.dtype[Any]) -> int:
 
 
 def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
-    """Return whether raw bytes are elements of a type. An element of less than a byte has the lower bits of one."""
+    """Return whether raw bytes are valid elements of a type. An element of less than a byte is in the lower bits."""
     bits = _count_bits(dtype)
-    if bits >= _BYTE:
+    if bits >= 8:
         return True
-    # The upper bits of the byte are 0 or, for a negative element, copies of its sign.
+    # The upper bits of a byte are 0, or for a negative element copies of its sign.
     signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())
 
@@ -159,10 +150,10 @@ def random_array(
 ) -> Array:
     """Return random elements: normally distributed floats, integers from `start` to `end` - 1, booleans, or strings.
 
-    Integers of less than a byte are 0 or 1.
+    Integers of less than a byte are below 2.
 
     Raises:
-        UsageError: NumPy has no such array, or it is too large.
+        UsageError: The array has more than `_MAX_RANDOM` elements, or NumPy cannot represent its shape.
     """
     if prod(shape) > _MAX_RANDOM:
         raise UsageError(
@@ -176,7 +167,7 @@ def random_array(
     if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(dtype)
     if "int" in dtype.name:
-        end = end if _count_bits(dtype) >= _BYTE else 2  # 0 and 1 fit into every type below a byte
+        end = end if _count_bits(dtype) >= 8 else min(end, 2)  # 0 and 1 fit into every type below a byte
         return random.integers(min(start, end - 1), end, shape).astype(dtype)
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)

@@ -26,25 +26,27 @@ class KeptRuns:
     folder: Path
 
     def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
-        """Return the path of the file for a run; the file may not exist."""
+        """Return the path of the file for a run, which need not exist."""
         return self.folder / f"{digest_run(f'{__version__} {engine} {model.data_version}', model, inputs)}.npz"
 
     def read(self, path: Path) -> Mapping[str, Value] | Failure | None:
         """Return the result of a run; None if it is not kept, or its file is damaged."""
         try:
+            import ml_dtypes  # noqa: F401  # it adds types such as bfloat16 to the names that NumPy knows
+
             with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
                 # A key is an element type and the name of an output.
                 arrays = {key.partition(" "): archive[key] for key in archive.files}
             if ("failure", "", "") in arrays:
                 return Failure(*arrays["failure", "", ""].tolist())
             count = arrays.pop(("count", "", ""))
-            outputs = {name: array.view(_dtype_of(kind)) for (kind, _, name), array in arrays.items()}
+            outputs = {name: array.view(np.dtype(kind)) for (kind, _, name), array in arrays.items()}
             return outputs if len(outputs) == count else None
         except Exception:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Keep the result of a run, unless it crashed, lacked memory, or has outputs that are strings or not arrays."""
+        """Keep the result of a run. Ignore a crash, a lack of memory, and outputs that are strings or not arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
@@ -60,14 +62,14 @@ class KeptRuns:
             try:
                 np.savez(file, **arrays)
                 file.close()
-                os.replace(file.name, path)  # another process may write the same run
+                os.replace(file.name, path)  # the file appears whole, even if another process writes the same run
             except BaseException:
                 os.unlink(file.name)
                 raise
 
 
 def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
-    """Return the kept runs of a folder, which is made if it does not exist.
+    """Return the kept runs of a folder. Make the folder if it does not exist.
 
     Raises:
         UsageError: The folder cannot be made.
@@ -80,7 +82,7 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
 
 
 def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
-    """Return a hash of a text, the content of a model without external data files, and inputs."""
+    """Return a hash of the text `key`, of a model without its external data files, and of inputs."""
     digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
     arrays = [part for name in sorted(inputs) for part in (name.encode(), *_hashed_parts(inputs[name]))]
     for part in (model.data, model.weights, *arrays):
@@ -88,13 +90,7 @@ def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _dtype_of(name: str) -> np.dtype[Any]:
-    import ml_dtypes  # noqa: F401  # it adds types such as bfloat16 to the names that NumPy knows
-
-    return np.dtype(name)
-
-
 def _hashed_parts(array: Any) -> tuple[bytes, bytes]:
-    """Return the element type with the shape, and the elements."""
+    """Return the element type with the shape, and the elements, as bytes to hash."""
     data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return repr((array.dtype.name, array.shape)).encode(), data

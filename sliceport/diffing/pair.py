@@ -1,4 +1,4 @@
-"""Two models side by side: values matched by name and by content, and the first node whose value differs."""
+"""The comparison of two models: their values are matched by name and by content, to find the first that differs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sliceport.diffing.case import Case, Located, compute_all, make_case
+from sliceport.diffing.case import Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.side import RunFailed, Side
@@ -23,12 +23,13 @@ _MAX_CANDIDATES = 10
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A fingerprint of a value, which takes little memory.
+    """A summary of a value that takes little memory.
 
     Attributes:
-        kind: Its element type and shape.
+        kind: The element type and the shape of the value.
         digest: The hash of its bytes.
-        sums: Sums of its elements with random signs, each divided by the square root of the number of elements.
+        sums: Three sums of its elements with random signs, each divided by the square root of the number of elements.
+            Empty if the value has no elements, or elements of a type that is compared exactly.
         bound: The largest difference of `sums` that counts as rounding.
     """
 
@@ -54,25 +55,25 @@ class Fingerprint:
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
     def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value is equal, or close as far as the sums show."""
+        """Return whether another value is equal, or as close as the sums can show."""
         if self.kind != other.kind or not self.sums:
             return self.kind == other.kind and self.digest == other.digest
         return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
 
 
 Fingerprints = Mapping[str, tuple[Fingerprint, ...]]
-"""Fingerprints of values by name, one for each run."""
+"""For each value by its name, one fingerprint for each run."""
 
 
 class _Candidate(NamedTuple):
     """A part of the second model that may be wrong.
 
     Attributes:
-        output: The value that the part computes.
-        counterpart: The value of the first model that `output` should equal.
+        output: The name of the value that the part computes.
+        counterpart: The name of the value of the first model that `output` should equal.
         nodes: The numbers of its nodes in the second model.
         first_nodes: The numbers of the nodes that compute `counterpart` in the first model.
-        inputs: The values that the part reads, each with the first model's name for it.
+        inputs: The names of the values that the part reads, each with the name of its match in the first model.
     """
 
     output: str
@@ -90,7 +91,7 @@ class Pair:
         second: The model to test.
         sides: The engines of the first and of the second model.
         names: For each input and output of the second model, its name in the first.
-        runs: Sets of inputs of the first model: one on which an output differs, then more to match values by content.
+        runs: Sets of inputs of the first model: one on which an output differs, then more sets to match values by.
 
     Attributes:
         note: A sentence about how many values were matched, and how.
@@ -105,13 +106,13 @@ class Pair:
         runs: Sequence[Mapping[str, Array]],
     ) -> None:
         self._first, self._second, self._sides, self._names, self._inputs = first, second, sides, names, runs[0]
-        # Each maps names in the second model to names in the first. `_close` holds the equal values, too.
+        # Each of these maps names in the second model to names in the first. `_close` contains the equal values, too.
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
-        # Exporters that number the values may use one name for different values in each model, mostly of different
-        # operators. So names are trusted only if the same operator writes most of the values that share a name.
-        # Between formats, operators have different names, so this cannot be checked, and names are trusted.
+        # Exporters that number values may use one name for unrelated values of the two models, mostly of different
+        # operators. So names are trusted only if for most names, the same operator writes the value in both models.
+        # Two formats have different names for operators, so this cannot be checked, and names are trusted.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
         pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
         is_same = [operator == other for operator, other in pairs if other is not None]
@@ -124,7 +125,7 @@ class Pair:
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
         """Return the fingerprints of the values of both models.
 
-        The models run on the first of `runs` alone if names are kept and each value of the second model has a
+        The models run on the first of `runs` alone if names can be trusted and each value of the second model has a
         namesake in the first.
         """
         all_prints: list[list[dict[str, Fingerprint]]] = []
@@ -145,7 +146,7 @@ class Pair:
         return expected, actual
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
-        """Match values of the second model with values of the first, and return how many were matched in each way."""
+        """Match values of the second model with values of the first, and return the number of matches of each kind."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
@@ -166,41 +167,42 @@ class Pair:
                 self._different[name] = namesake
         self._match_by_reads(set(expected).difference(self._close.values(), self._different.values()))
         counts["different"] = len(self._different)
-        return +counts
+        return +counts  # without counts of 0
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match values that differ: their nodes read the same values, and have the same operator or the same readers.
+        """Match values that differ. Their nodes read matching values, and have the same operator or the same readers.
 
-        Args:
-            unmatched: The values of the first model without a counterpart.
+        `unmatched` are the values of the first model without a match; those that are matched here are removed from it.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
         for node in self._first.nodes:
             nodes_by_reads.setdefault(node.reads, []).append(node)
         readers = [_list_readers(graph) for graph in (self._first, self._second)]
+        matched = self._close | self._different
         for node in self._second.nodes:
-            reads = tuple((self._close | self._different).get(name, "") for name in node.reads)
-            if not {*node.writes}.isdisjoint(self._close.keys() | self._different.keys()):
-                continue
-            for other in nodes_by_reads.get(reads, ()):
-                written_pairs = list(zip(node.writes, other.writes, strict=False))
+            is_matched = not matched.keys().isdisjoint(node.writes)
+            reads = tuple(matched.get(name, "") for name in node.reads)
+            for other in () if is_matched else nodes_by_reads.get(reads, ()):
+                written_pairs = dict(zip(node.writes, other.writes, strict=False))
                 is_alike = node.op_type == other.op_type or all(
-                    readers[1][second_name] == readers[0][first_name] for second_name, first_name in written_pairs
+                    readers[1][name] == readers[0][first_name] for name, first_name in written_pairs.items()
                 )
                 if is_alike and unmatched.issuperset(other.writes):
-                    self._different |= dict(written_pairs)
+                    matched |= written_pairs
+                    self._different |= written_pairs
                     unmatched.difference_update(other.writes)
                     break
 
-    def find(self, outputs: Sequence[str], tolerance: Tolerance | None) -> Located | None:
-        """Return the first part on the way to outputs of the second model whose value differs; None if none is found.
+    def find(self, output: str, tolerance: Tolerance | None) -> Located | None:
+        """Return the first part of the second model whose value differs; None if there is no such part.
 
-        Afterwards, the value of this part is taken from the first model, so that the next call finds another part.
+        Later calls take the value of this part from the first model, so that they find other parts.
 
         Args:
-            outputs: The names of the outputs.
+            output: The name of the output that the part leads to; empty for all outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
+        outputs = [output] if output else self._second.outputs
         candidates = list(self._list_candidates([name for name in outputs if name not in self._equal]))
         needed: set[str] = set()
         for candidate in candidates:
@@ -216,10 +218,10 @@ class Pair:
         return None
 
     def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
-        """Yield the parts to test, the smallest first: parts that end at values that differ, then at the outputs.
+        """Yield the parts to test: at first those that end at values that differ, then those that end at the outputs.
 
-        A part begins at values that are close in both models. The last parts begin at equal values, because small
-        deviations may add up to a difference.
+        A part begins at values that are close in both models. The last parts begin at equal values instead, because
+        small deviations may add up to a difference.
         """
         path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
         written = [name for number in path for name in self._second.nodes[number].writes]
@@ -237,35 +239,29 @@ class Pair:
     def _locate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None
     ) -> Located | None:
-        """Run a part on values of the first model, and return it if it does not compute the expected value, else None.
+        """Run a part on values of the first model, and return the part if it does not compute the expected value.
 
-        A part is not run if the first model lacks a value for it.
+        Return None if the part computes this value, or if the first model lacks a value that the part needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
         case = make_case(self._second, nodes, [output], values)
-        counterpart_case = make_case(self._first, first_nodes, [counterpart], arrays)
-        if not nodes or case is None or counterpart_case is None or counterpart not in arrays:
+        first_case = make_case(self._first, first_nodes, [counterpart], arrays)
+        if not nodes or case is None or first_case is None or counterpart not in arrays:
             return None
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
-        failure = self._failure_of(case, expected, tolerance)
-        return (
-            None if failure is None else Located(replace(case, failure=failure), {output: expected}, counterpart_case)
-        )
-
-    def _failure_of(self, case: Case, expected: Array, tolerance: Tolerance | None) -> Failure | None:
-        """Return the failure of a case with one output, or None if it computes the expected value."""
         actual = self._sides[1].try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
-            return actual
-        (name,) = case.outputs
-        return compare_values(name, actual.get(name), expected, tolerance or inner_tolerance_of(expected)).failure
+            failure: Failure | None = actual
+        else:
+            tolerance = tolerance or inner_tolerance_of(expected)
+            failure = compare_values(output, actual.get(output), expected, tolerance).failure
+        return None if failure is None else Located(replace(case, failure=failure), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Return the smallest differing part of the first run of a body that differs.
 
-        If the part and its counterpart are not one node of control flow each, or no run of a body differs, return
-        `located`.
+        Return `located` if it and its counterpart are not a control flow node each, or if no run of a body differs.
         """
         case, _, counterpart = located
         assert counterpart is not None
@@ -289,7 +285,7 @@ class Pair:
                 else:
                     names |= _match_by_value(expected, actual, has_faults=True)
                 inner = Pair(first.graph, second.graph, self._sides, names, [{**second.inputs, **first.inputs}])
-                inner_part = inner.find(second.graph.outputs, tolerance)
+                inner_part = inner.find("", tolerance)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
                     return inner_part._replace(case=replace(inner_part.case, scope=scope, holder=case.culprit))
@@ -299,12 +295,9 @@ class Pair:
 def _match_by_value(
     first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
 ) -> dict[str, str]:
-    """Map values of the second model to values of the first that agree, preferably of the same name.
+    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
 
-    Args:
-        first: Values of the first model.
-        second: Values of the second model.
-        has_faults: Whether values may be wrong. Values without a match are then matched by name, or by type and shape.
+    If `has_faults`, values may be wrong. Then values that agree with none are matched by name, or by type and shape.
     """
     expected, actual = (
         {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -327,7 +320,7 @@ def _match_by_value(
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:
-    """Return the operators of the nodes that read each value, sorted; an output of the graph also has an empty one."""
+    """Map each value to the sorted operators of the nodes that read it, after "" if it is an output of the graph."""
     readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
     for node in sorted(graph.nodes, key=lambda node: node.op_type):
         for name in node.reads:

@@ -1,11 +1,12 @@
-"""A search on the device of another machine, in rounds. Each round cuts a model at up to 16 places."""
+"""The rounds of a search on another device. A probe is a folder with the cut models and the programs of one round."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, get_args
 
 from sliceport.diffing.case import Case, make_case
 from sliceport.diffing.difference import Failure
@@ -14,10 +15,13 @@ from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 
 WAYS = 16
-"""The largest number of parts of the open range: the nodes that may be the first one that fails."""
+"""The number of parts that a round divides the open range into. The range contains the first node that fails."""
 _VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
-"""Numbers of steps back from the last node that are tried, to find the nodes that an engine fuses."""
+"""The numbers of steps back from the last node to try in the last round, to find the nodes that an engine fuses."""
+_CutKind = Literal["prefix", "around", "spread"]
+_NUMBERS = ("seed", "round", "low", "high", "front", "size", "start", "depth")
+"""The fields of `State` and `Cut` that are numbers, none of them negative."""
 
 
 @dataclass(frozen=True)
@@ -27,39 +31,39 @@ class Cut:
     Attributes:
         kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and the nodes that
             are at most `depth` steps before it; `spread` for the same nodes as `around`, with all values as outputs.
-        size: The number of nodes on the path up to the last one.
+        size: The number of nodes on the path up to and including the last node of the cut.
         start: The position of the first node of a prefix.
         depth: See `kind`.
         outputs: The outputs, as positions in `Path.values`.
     """
 
-    kind: Literal["prefix", "around", "spread"]
+    kind: _CutKind
     size: int
     start: int = 0
     depth: int = 0
     outputs: tuple[int, ...] = ()
 
     def is_whole(self, state: State) -> bool:
-        """Whether the cut is the whole model, which only the first round runs."""
+        """Return whether the cut is the whole model, which only the first round runs."""
         return state.round == 1 and self.kind == "prefix" and self.size == state.high
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a search. A probe contains it, and so do its results. Nodes are positions on the path.
+    """The state of a search, which a probe and its results contain.
 
     Attributes:
         model: The digest of the model.
         inputs: The digest of its inputs.
-        shapes: Sizes of inputs that the model leaves open.
-        seed: For the random inputs.
+        shapes: Shapes of the inputs that have open sizes, by name.
+        seed: The seed of the random inputs.
         reference: The engine that computes the expected values.
-        anonymise: `names` or `weights` if these are replaced, or empty.
+        anonymise: The mode of `Graph.anonymised`; empty if the model is not anonymised.
         round: The number of this round, from 1.
-        low: The number of nodes of the longest prefix that is right.
-        high: The number of nodes of the shortest prefix that fails.
-        front: The position of the first node of each `prefix`. The right values of earlier nodes are inputs.
-        is_last: Whether this round looks for the smallest group of nodes that ends with the last one and fails.
+        low: The number of nodes of the longest prefix known to be right.
+        high: The number of nodes of the shortest prefix known to fail; in the first round, of the whole path.
+        front: The position on the path of the first node of each `prefix`. Values of earlier nodes are inputs.
+        is_last: Whether this round looks for the smallest cut that fails, among those that end with node `high`.
         failure: The failure of the whole model; None before the first results.
         cuts: The cuts of this round by the names of their files.
         version: The version of these fields.
@@ -85,20 +89,25 @@ class State:
         """Return the state in results.
 
         Raises:
-            UsageError: The state is damaged, or of another version of sliceport.
+            UsageError: The state is damaged, or another version of sliceport wrote it.
         """
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
-            failure = data["failure"] and Failure(**data["failure"])
+            if any(index(part.get(name, 0)) < 0 for part in (data, *data["cuts"].values()) for name in _NUMBERS):
+                raise ValueError("a number is negative")
+            if any(cut["kind"] not in get_args(_CutKind) for cut in data["cuts"].values()):
+                raise ValueError("a kind of cut is unknown")
+            failure = None if data["failure"] is None else Failure(**data["failure"])
             cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
             shapes = {name: tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
-            return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes})
+            reference = str(data["reference"])
+            return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes, "reference": reference})
 
 
 @contextmanager
 def refuse_damage(part: str) -> Iterator[None]:
-    """Raise a UsageError about a part of results for the errors that malformed JSON values cause."""
+    """Turn the errors that malformed JSON values cause into a UsageError about a part of results."""
     try:
         yield
     except UsageError:  # it is a ValueError, too, but has its own message
@@ -124,8 +133,8 @@ class Path:
     def plan(self, state: State) -> Iterator[Cut]:
         """Yield the cuts of a round.
 
-        The shortest prefix that fails ends the open range. In the last round, the first cut that fails and is not a
-        `spread` is the part to report.
+        The open range ends with the shortest prefix that fails. In the last round, the part to report is the first cut
+        that fails and is not a `spread`.
         """
         low, high = state.low, state.high
         if state.is_last:
@@ -134,11 +143,11 @@ class Path:
                 yield Cut("spread", high, depth=depth)
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
-        # WAYS sizes spread evenly over the range, rounded up; each size once if the range has fewer nodes.
+        # WAYS sizes that divide the range evenly, or all sizes if the range has fewer nodes.
         length = max(high - low, WAYS)
         sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # each node ends a prefix, and runs alone as well
+        if high - low <= WAYS:  # every node of the range ends a prefix, so one round suffices if each also runs alone
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
@@ -148,12 +157,12 @@ class Path:
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
-        """Return the values that a cut has as outputs, before those that cannot be compared are left out."""
+        """Return the names of the outputs of a cut, including values that a probe cannot store."""
         nodes = self.nodes_of(cut)
         if cut.kind == "spread":
             return [name for number in nodes for name in self.graph.nodes[number].writes]
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return the case of a cut, which reads right values; None if one of these values is missing."""
+        """Return the case of a cut whose inputs are right values; None if `values` lacks a value that the cut reads."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

@@ -48,7 +48,7 @@ class Probe:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
         model_bytes: The size of the whole model, without external data files.
-        avoided: The values where the model cannot be cut: they are not arrays of NumPy's types, or were not computed.
+        avoided: The values where the model cannot be cut: not arrays of NumPy's own types, or not computed.
     """
 
     state: State
@@ -58,7 +58,7 @@ class Probe:
 
     @property
     def text(self) -> str:
-        """The round, its models and the sizes of the files, as a sentence."""
+        """The round, its models and the sizes of the files, as a sentence without a full stop."""
         sizes = ", ".join(f"{kind} {_format_bytes(count)}" for kind, count in self.byte_counts.items())
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"
@@ -84,21 +84,22 @@ def probe(
     anonymise: str = "",
     overwrite: bool = False,
 ) -> Probe:
-    """Write a folder of cut models, whose results on another device lead to the first node that it computes wrongly.
+    """Write the folder of the first round of a search for the first node that another device computes wrongly.
 
     Args:
-        model: See `diff`, also for `input_shapes`, `inputs`, `seed` and `open_sizes`.
+        model: See `diff`, also for `against`, `input_shapes`, `inputs`, `seed` and `open_sizes`.
         directory: The folder.
-        against: The engine that computes the expected outputs; by default as in `diff`.
+        against: The engine that computes the expected outputs.
         input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
-        seed: For the random inputs.
+        seed: The seed of the random inputs.
         open_sizes: The size of all axes that the model leaves open.
-        anonymise: `names` to replace all names, or `weights` to also replace the weights by random ones.
+        anonymise: `names` to replace all names, or `weights` to replace the weights by random ones, too.
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: An option does not fit, the folder exists or cannot be made, or no part can be run elsewhere.
+        UsageError: An option does not fit, the folder exists or cannot be made, or a probe cannot hold an input or any
+            output of the model.
         ModelError: The model cannot be read, or the reference does not run it.
         MissingExtra: A package is not installed.
     """
@@ -137,7 +138,7 @@ class Round:
         """Choose the cuts of this round, and write a folder that runs them.
 
         Raises:
-            UsageError: The folder exists or cannot be made, or nothing of the model can be run elsewhere.
+            UsageError: The folder exists or cannot be made, or a probe cannot hold an input or any output of the model.
         """
         graph, inputs, state = self.graph, self.inputs, self.state
         if state.anonymise:
@@ -149,7 +150,8 @@ class Round:
                 "an input of the model, or each of its outputs, has an element type that a probe cannot hold."
             )
         cases = [case for _, case in chosen]
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(n for c in cases for n in (*c.inputs, *c.outputs)))}
+        saved_names = dict.fromkeys(name for case in cases for name in (*case.inputs, *case.outputs))
+        value_files = {name: f"{i}.npy" for i, name in enumerate(saved_names)}
         sizes: dict[str, int] = {}
 
         def fill(folder: FilePath) -> None:
@@ -158,10 +160,10 @@ class Round:
             state = replace(state, cuts={file: cut for file, (cut, _) in zip(files_of_cuts, chosen, strict=True)})
             lines = [f"state {json.dumps(asdict(state))}"]
             for file, case in zip(files_of_cuts, cases, strict=True):
-                read, written = ([f"{numbers[name]}.npy" for name in names] for names in (case.inputs, case.outputs))
+                read, written = (map(value_files.__getitem__, names) for names in (case.inputs, case.outputs))
                 lines.append(" ".join(("cut", file, "in", *read, "out", *written)))
-            for name, number in numbers.items():
-                np.save(folder / f"{number}.npy", np.asarray(values[name], order="C"))
+            for name, file in value_files.items():
+                np.save(folder / file, np.asarray(values[name], order="C"))
             for program in _PROGRAMS:
                 (folder / program).write_bytes((files(__package__) / "on_device" / program).read_bytes())
             for path in sorted(folder.iterdir()):
@@ -179,9 +181,9 @@ class Round:
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
-    """Return right values, the cuts of a round that a device can run on them, with their cases, and the avoided values.
+    """Return right values, the cuts of a round that can run on these values with their cases, and the avoided values.
 
-    Outputs that cannot be saved, and cuts that repeat another one, are left out.
+    Outputs that cannot be saved are left out, and so are cuts that are the same as an earlier cut.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}
@@ -191,15 +193,15 @@ def _choose_cuts(
     places = {name: i for i, name in enumerate(path.values)}
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
-        complete = replace(cut, outputs=tuple(places[name] for name in names if name not in avoided))
-        case = path.case_of(complete, values)
+        cut_to_run = replace(cut, outputs=tuple(places[name] for name in names if name not in avoided))
+        case = path.case_of(cut_to_run, values)
         if case is not None and case.outputs and all(map(_can_save, case.inputs.values())):
-            chosen.setdefault((case.numbers, case.outputs), (complete, case))
+            chosen.setdefault((case.numbers, case.outputs), (cut_to_run, case))
     return values, list(chosen.values()), avoided
 
 
 def _can_save(array: Array) -> bool:
-    """Return whether every program on a device can read an array: NumPy's own numbers and booleans."""
+    """Return whether every program on a device can read an array: one of NumPy's own numbers or booleans."""
     # The kind is not enough: float8_e5m2 of ml_dtypes has kind f, too.
     return array.dtype.kind in "fiub" and array.dtype.type.__module__ == "numpy"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from sliceport.diffing.kept_runs import digest_run
 from sliceport.diffing.probe import WAYS, Cut, Path, State, refuse_damage
 from sliceport.diffing.probe_folder import Round
 from sliceport.diffing.report import DiffReport, Part
-from sliceport.diffing.setup import open_graph
+from sliceport.diffing.setup import open_graph, read_tolerances
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
@@ -32,35 +33,19 @@ _ENGINES = {
     "DmlExecutionProvider": "onnxruntime-dml",
     "CPU": "openvino-cpu",
 }
-"""The engines of the table of defects by the provider or device of a run. No other one has known defects."""
+"""The name in the table of defects of each provider or device that has entries there."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
-"""The numbers that programs on a device write for a difference that is not finite, which JSON lacks."""
+"""The kinds of the differences that are not finite. JSON lacks these, so programs on a device write such numbers."""
 _Outcome = tuple[OutputDiff, ...] | Failure
+"""The comparison of the outputs of a cut, or the failure of its run."""
 _Verdicts = Mapping[Cut, Failure | None]
-"""The cuts that fail like the whole model, each with its failure, and those that are right, with None."""
-
-
-@dataclass(frozen=True)
-class _Device:
-    """The engine of a run on another machine, as reports name it."""
-
-    name: str
-    runtime: str
-    description: str = "a run elsewhere"
-    model_formats: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def version(self) -> str:
-        return self.runtime
-
-    def run_model(self, *_: Any) -> Any:
-        raise UsageError(f"{self.name} is not on this machine.")
+"""The cuts that fail like the whole model, each with its failure, and the cuts that are right, with None."""
 
 
 class Reading(NamedTuple):
-    """The findings in the results of a probe, and the next round; None once the search is over.
+    """The report on the results of a probe, and the next round.
 
-    The findings name a part only when the search is over.
+    Once the search is over, the next round is None. Only then does the report name a part.
     """
 
     report: DiffReport
@@ -79,12 +64,12 @@ def read_results(
     Args:
         model: The model that the probe was written for.
         file: The results.
-        inputs: The arrays for inputs that the probe was written with.
+        inputs: The arrays that the caller of `probe` gave for inputs.
         tolerance: See `diff`; `ulps` cannot be used, because a probe does not measure it.
 
     Raises:
-        UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version; or
-            an option does not fit.
+        UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version of
+            sliceport; or an option does not fit.
         ModelError: The model cannot be read.
     """
     name = os.fspath(file)
@@ -102,7 +87,7 @@ def read_results(
         raise UsageError("the results are of other inputs; give the arrays that the probe was written with.")
     if not data["cuts"].keys() <= state.cuts.keys():
         raise UsageError(f"'{name}' mixes the results of two probes; run probe.py again.")
-    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    tolerances = read_tolerances(graph, tolerance)
     if any(each is not None and each.ulps for each in tolerances.values()):
         raise UsageError("a probe does not measure ulp; give a tolerance with abs or rel.")
     path = Path(graph)
@@ -111,7 +96,9 @@ def read_results(
     if not 0 <= state.low < state.high <= len(path.numbers):
         raise UsageError("the results are damaged: they do not fit the model.")
     good = read_side(state.reference, graph.format, "the reference of the results")
-    bad = Side(_Device(f"{runtime} {place}", f"{version} on {platform}"), {})
+    # Reports need no more of the engine than its name and version.
+    device: Any = SimpleNamespace(name=f"{runtime} {place}", version=lambda: f"{version} on {platform}")
+    bad = Side(device, {})
     return _Results(Round(graph, good, values, state), path, bad, data["cuts"], tolerances).read()
 
 
@@ -136,9 +123,9 @@ class _Results:
 
     Attributes:
         round: The round.
-        path: The nodes.
+        path: The path of the model.
         bad: The device.
-        data: The results of the cuts by name. Those that did not run are missing.
+        data: The results of the cuts by name, without cuts that did not run.
         tolerances: See `diff`.
     """
 
@@ -150,7 +137,7 @@ class _Results:
 
     @cached_property
     def outcomes(self) -> dict[Cut, _Outcome]:
-        """The comparison of the outputs of each cut that ran, or the failure of its run."""
+        """The outcome of each cut that ran."""
         return {cut: self._compare(name, cut) for name, cut in self.round.state.cuts.items() if name in self.data}
 
     @property
@@ -162,7 +149,7 @@ class _Results:
         """Return the report, and the next round unless the search is over.
 
         Raises:
-            UsageError: The results lack those of the whole model, or are damaged.
+            UsageError: The result of the whole model is missing, or the results are damaged.
         """
         state = self.round.state
         report = DiffReport(self.bad.title, self.round.good.title, (), state.seed)
@@ -179,18 +166,15 @@ class _Results:
         report, failure = replace(report, failures=(state.failure,)), state.failure
         failures = {cut: _failure_of(outcome) for cut, outcome in self.outcomes.items()}
         failing = {cut: each for cut, each in failures.items() if each is not None and each.is_like(failure)}
-        # A cut is right if it does not fail, or if it runs where the whole model does not, even if its values differ.
+        # A cut is right if it does not fail. If the whole model does not run, a cut that runs is right with any values.
         right = [cut for cut, each in failures.items() if each is None or (failure.is_of_run and not each.is_of_run)]
         # Cuts that fail in another way have no verdict.
-        verdicts: _Verdicts = {cut: failing.get(cut) for cut in failures if cut in failing or cut in right}
-        return (
-            self._judge_last_round(report, state, verdicts)
-            if state.is_last
-            else self._judge_round(report, state, verdicts)
-        )
+        verdicts: _Verdicts = {**dict.fromkeys(right), **failing}
+        judge = self._judge_last_round if state.is_last else self._judge_round
+        return judge(report, state, verdicts)
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Judge a round that is not the last: name the one node that is left, or plan a round with a smaller range."""
+        """Report the node at fault if it fails alone, or plan the next round: with a smaller range, or the last one."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
@@ -204,14 +188,17 @@ class _Results:
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)
         if low == high - 1 and alone is not None:
             return self._report_part(report, alone, verdicts)
+        # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
+        # Prefixes keep some right nodes before the range, because the failure may need them. Once it needed more nodes,
+        # prefixes keep all of them.
         is_cut_at_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Judge the last round: name the first of its parts that fails, or repeat it if cuts did not run."""
+        """Report the first cut that fails. If no cut fails, repeat the round if some cuts did not run."""
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
             return self._report_part(report, part, verdicts)
@@ -229,7 +216,7 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A complete round at least halves the range. Two more may find the nodes of a fusion, and nodes far in front.
+        # A complete round at least halves the range. One more may add nodes in front, and one is the last round.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         reading = self._build_reading(
             report, text, f"these are the results of round {state.round} of at most {most_rounds}"
@@ -244,7 +231,7 @@ class _Results:
         return Reading(replace(report, notes=notes), None)
 
     def _report_part(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
-        """Return the report that names a cut as the part at fault."""
+        """Return the final report, which names the nodes of a cut as the part at fault."""
         graph, good, failure = self.path.graph, self.round.good, verdicts[cut]
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))

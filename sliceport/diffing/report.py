@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sliceport.defects.defect import Defect
 from sliceport.diffing.case import Case
 from sliceport.diffing.difference import Failure, OutputDiff
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.html_table import html_table
-
-if TYPE_CHECKING:
-    from sliceport.defects.defect import Defect
 
 _MAX_LISTED = 20
 
@@ -28,12 +26,12 @@ class Part:
         good: The other engine.
         model: The part as a model.
         actual: The outputs of the engine at fault, or its failure.
-        expected: The outputs of the other engine.
-        outputs: The comparison of each output; empty if the other engine did not run the part.
-        cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
+        expected: The outputs of the other engine, or its failure.
+        outputs: The comparison of each output; it may be empty if an engine did not run the part.
+        cause: The component of the engine that is to blame, as a sentence without a full stop, or an empty string.
         defects: The known defects that explain the failure.
         counterpart: The nodes of the first of two models that compute the same value; empty for one model.
-        explained: The outputs of the model that differ because of this part, if several outputs differ.
+        explained: The outputs that differ because of this part; empty if only one output of the model differs.
     """
 
     case: Case
@@ -50,7 +48,7 @@ class Part:
 
     @property
     def fusion(self) -> str:
-        """The sentence about a fusion that is to blame, or an empty string."""
+        """The sentence that a fusion is to blame; empty if no fusion is to blame."""
         if not self.case.is_fusion:
             return ""
         return "a fusion is to blame: if the values between these nodes are also outputs, the result is right"
@@ -103,16 +101,16 @@ class DiffReport:
     """The result of a comparison.
 
     Attributes:
-        on: The engine in question, with its options and version.
-        against: The engine that computes what is expected, or the source of recorded outputs.
+        on: The engine `on` of `diff`, with its options and version.
+        against: The engine `against` of `diff`, likewise, or the source of recorded outputs.
         outputs: The comparison of each output; empty if an engine did not run the model.
         seed: The seed of the random inputs.
         failed: The engine that did not run its model, or an empty string.
         failed_model: The model that did not run: `model`, or of two models `first model` or `second model`.
         failures: The failure of the run, or of each output that differs.
-        parts: The smallest part of the model that causes each failure. A part that causes several is listed once.
-        notes: Sentences about the search, such as why a failure has no part.
-        runs: The number of runs that engines made until the search ended. Results that were kept do not count.
+        parts: The smallest part of the model that causes each failure. A part that causes several failures occurs once.
+        notes: Sentences about the search, such as the reason why a failure has no part.
+        runs: The number of runs that engines made until the search ended. It excludes runs whose results were kept.
     """
 
     on: str
@@ -138,12 +136,12 @@ class DiffReport:
 
     @property
     def part(self) -> Part | None:
-        """The first part; None if the search found none."""
+        """The first part; None if the search found no part."""
         return next(iter(self.parts), None)
 
     @property
     def sentences(self) -> list[str]:
-        """The findings about parts, and the notes."""
+        """The sentences about all parts, and the notes."""
         return [*(sentence for part in self.parts for sentence in part.sentences), *self.notes]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A folder with the smallest model that fails, its data, a script without sliceport, and the draft of a report."""
+"""A folder with the smallest model that fails, its data, a script that runs it, and the draft of an issue."""
 
 from __future__ import annotations
 
@@ -40,34 +40,27 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: The folder exists and is to be kept, or cannot be made.
+        UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
     """
 
     def fill(folder: Path) -> None:
         for number, part in enumerate(report.parts, 1):
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
-            _write_part(part, part_folder)
+            expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
+            loading = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
+            engine = part.bad.engine
+            running = f"got = ...  # run {engine.name} on path with inputs\n"
+            if isinstance(engine, WritesScript):
+                running = engine.script(part.bad.options)
+            (part_folder / "run.py").write_text(f"{loading}{running}{_COMPARING}", encoding="utf-8")
+            (part_folder / _MARK).write_text(_draft_issue(part), encoding="utf-8")
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 
 
-def _write_part(part: Part, folder: Path) -> None:
-    """Write the smallest model with its data, a script that runs it, and the draft of a report."""
-    expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
-    loading = part.case.graph.write(part.model, part.case.inputs, expected, folder)
-    engine = part.bad.engine
-    running = (
-        engine.script(part.bad.options)
-        if isinstance(engine, WritesScript)
-        else f"got = ...  # run {engine.name} on path with inputs\n"
-    )
-    (folder / "run.py").write_text(f"{loading}{running}{_COMPARING}")
-    (folder / _MARK).write_text(_draft_issue(part))
-
-
 def _draft_issue(part: Part) -> str:
-    """Return a draft of a report in Markdown."""
+    """Return the draft of an issue for the project of the engine at fault, in Markdown."""
     case = part.case
     nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
     is_of_run = case.failure.is_of_run

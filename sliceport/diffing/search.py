@@ -1,22 +1,25 @@
-"""The search for the smallest part of a model that fails. More outputs would disable fusions, so it cuts the model."""
+"""Search for the smallest part of a model that fails, by cutting the model. Further outputs would disable fusions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
-from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, make_inner_tolerance
+from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, inner_tolerance_of
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
-_MAX_NAMED, _MAX_STEPS = 3, 3
-"""The largest numbers of named nodes to try, and of steps back from a node to the nodes that are tried with it."""
+_MAX_NAMED = 3
+"""The largest number of nodes to try that a message names."""
+_MAX_STEPS = 3
+"""The largest number of steps back from a node to the nodes that are tried together with it."""
 
 
 class Search:
@@ -26,12 +29,12 @@ class Search:
         graph: The model.
         bad: The side that is searched.
         good: The side that computes expected values, and the inputs of cases.
-        inputs: The inputs of the model, and further known values, which are not computed again.
+        inputs: The inputs of the model. It may contain values of nodes, too, which are then not computed again.
         failure: The failure of the whole model.
         tolerance: The accepted difference of computed values; None for the default of their type.
 
     Attributes:
-        best: The smallest case so far; None before the first.
+        best: The smallest case so far that fails like the model; None before the first.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Search:
         self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
         self._failure, self._tolerance = failure, tolerance
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
+        # The nodes that compute the targets, each after the nodes that it reads from.
         self._path = find_ancestors(graph, self._targets, inputs)
         self.best: Case | None = None
 
@@ -58,10 +62,9 @@ class Search:
         try:
             if self._find_named_node() or self._find_last_node():
                 self._reduce()
-                self._find_refused_node()
-                self._check_fusion()
-                self._enter_body()
-                self._fix_shapes()
+                for refine in (self._find_refused_node, self._check_fusion, self._enter_body, self._fix_shapes):
+                    assert self.best is not None
+                    self.best = refine(self.best)
         except BudgetSpent as spent:
             if self.best is None:
                 raise
@@ -72,35 +75,37 @@ class Search:
         """Return whether a case fails like the model."""
         return self._failure_of(case) is not None
 
-    def find_failing(self, outputs: Sequence[str]) -> list[str]:
-        """Return which outputs differ: all if the bad side fails or a value is missing, none if the good side fails."""
+    def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
+        """Return the outputs that differ: all if the bad side fails or lacks an input, none if the good side fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
-        result = self._failure if case is None else self._compare(case)
+        result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _find_named_node(self) -> bool:
         """Find a case around a node that the message of a failed run names, and return whether there is one."""
-        if not self._failure.is_of_run:
-            return False
-        named = _find_named(self._graph, self._failure)
+        named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Bisect for the shortest part from the start of the model that fails, and return whether there is one."""
-        if self._failure.is_of_run and not self._try(self._path, self._inputs):  # a node that no output needs may fail
+        """Bisect for the shortest prefix of the path that fails, and return whether there is one."""
+        is_failing = self._try(self._path, self._inputs)
+        if self._failure.is_of_run and not is_failing:  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
-        _bisect(len(self._path), lambda size: self._try(self._path[:size], self._inputs))
-        return self.best is not None
+            is_failing = self._try(self._path, self._inputs)
+        least, size = 1, len(self._path)
+        while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
+            middle = (least + size) // 2
+            if self._try(self._path[:middle], self._inputs):
+                size = middle
+            else:
+                least = middle + 1
+        return is_failing
 
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
-        """Test a node alone, then with more and more nodes before it; return whether a case fails like the model.
+        """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
 
-        Only the outputs of the node itself are outputs of the cases.
-
-        Args:
-            number: The node.
-            known: Values that the inputs of a case are computed from.
+        The outputs of the cases are those of the node. The good side computes their inputs from `known`.
         """
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
@@ -110,18 +115,18 @@ class Search:
         return False
 
     def _reduce(self) -> None:
-        """Shrink the best case to its last node and a few before it, or else to the nodes that its output needs.
+        """Shrink the best case to its last node and a few nodes before it, or else to the nodes that its output needs.
 
-        Then remove parts of it: halves at first, then quarters and so on. The good side computes their values.
+        Then remove halves of the case, quarters and so on. The good side computes the values of the removed nodes.
         """
         assert self.best is not None
-        if not self.best.failure.is_of_run:  # keep the nodes that the output needs
+        if not self.best.failure.is_of_run:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
                 self._try(numbers, self.best.values, self.best.outputs)
-        elif len(self.best.numbers) > _MAX_STEPS:
+        elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
@@ -141,17 +146,13 @@ class Search:
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # With more outputs, an engine may accept the nodes, so values become outputs only if no output is left.
+        # An engine may accept the nodes if they have more outputs. So more values become outputs only if none remains.
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._try(remaining, values, outputs or None)
 
-    def _find_refused_node(self) -> None:
-        """Reduce the best case to one node if the engine refuses that node alone, even if with another message."""
-        best = self.best
-        assert best is not None
-        if len(best.numbers) == 1 or not best.failure.is_of_run:
-            return
-        for i in best.numbers:
+    def _find_refused_node(self, best: Case) -> Case:
+        """Return a case of one node that the engine refuses alone, even with another message; otherwise `best`."""
+        for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
@@ -159,27 +160,27 @@ class Search:
                 nodes = ", ".join(map(str, best.nodes))
                 note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
                 self._failure = failure
-                self.best = replace(case, failure=failure, note=note)
-                return
+                return replace(case, failure=failure, note=note)
+        return best
 
-    def _check_fusion(self) -> None:
-        """Set `is_fusion` of the best case: whether it is right if the values between its nodes are outputs, too."""
-        best = self.best
-        assert best is not None
-        if len(best.numbers) > 1:
-            case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
-            result = self._compare(case)
-            is_compared = self._failure.is_of_run or result != ()  # an empty result means that the good side fails
-            is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
-            self.best = replace(best, is_fusion=is_right)
+    def _check_fusion(self, best: Case) -> Case:
+        """Set `is_fusion`: whether a case of several nodes is right if the values of all its nodes are outputs."""
+        if len(best.numbers) == 1:
+            return best
+        case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
+        result = self._compare(case)
+        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the good side fails
+        is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
+        return replace(best, is_fusion=is_right)
 
-    def _enter_body(self) -> None:
-        """Search a body of control flow, if one fails on the inputs that the good side passes to it."""
-        best = self.best
-        assert best is not None
+    def _enter_body(self, best: Case) -> Case:
+        """Return a smaller case in the first run of a body of a control flow node that fails; otherwise `best`.
+
+        Each body runs alone, on inputs that the good side computes.
+        """
         if len(best.numbers) != 1:
-            return
-        try:
+            return best
+        with suppress(RunFailed):  # the good side cannot run a body outside its node
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
                 written = {name for node in body.graph.nodes for name in node.writes}
@@ -189,27 +190,25 @@ class Search:
                 if failure is None:
                     for i in _find_named(body.graph, best.failure) if best.failure.is_of_run else ():
                         note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
-                        self.best = replace(best, note=note)
+                        best = replace(best, note=note)
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if inner is not None:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
-                    self.best = replace(inner, scope=scope, holder=best.culprit)
-                return
-        except RunFailed:  # the good side cannot run a body outside its node
-            return
+                    return replace(inner, scope=scope, holder=best.culprit)
+                break
+        return best
 
-    def _fix_shapes(self) -> None:
-        """Give the inputs of the best case the sizes of their arrays, unless it fails only with open sizes."""
-        assert self.best is not None
-        fixed = replace(self.best, has_fixed_shapes=True)
-        self.best = fixed if self.fails(fixed) else self.best
+    def _fix_shapes(self, best: Case) -> Case:
+        """Set `has_fixed_shapes`, unless the case fails only with open sizes."""
+        fixed = replace(best, has_fixed_shapes=True)
+        return fixed if self.fails(fixed) else best
 
     def _try(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Return whether a part of the model fails like the model; if so, it becomes the best case."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
-        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values)
+        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values) if numbers else None
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
@@ -221,16 +220,19 @@ class Search:
         return True
 
     def _failure_of(self, case: Case) -> Failure | None:
-        """Return the failure of a part of the model if it is like that of the model."""
+        """Return the failure of a case if it is like the failure of the model, otherwise None."""
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if result.is_like(self._failure) else None
         return next((each.failure for each in result if each.kind), None)
 
-    def _compare(self, case: Case) -> tuple[OutputDiff, ...] | Failure:
-        """Return the comparison of the outputs of a case that both sides have, or the failure of the bad side.
+    def _compare(
+        self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
+    ) -> tuple[OutputDiff, ...] | Failure:
+        """Compare the outputs that both sides return for a case, or return the failure of the bad side.
 
-        The result is empty if the good side fails, or if only the failures of runs are of interest.
+        The result is empty if the good side fails, or if the model fails to run, so that its outputs do not matter. If
+        `tolerance_for` is None, all outputs have the tolerance of the search.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)
@@ -241,10 +243,10 @@ class Search:
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
-        return case.compare(actual, comparable, make_inner_tolerance(self._tolerance))
+        return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
-        """Return the values that some nodes of a case read, computed by the good side; None if it cannot."""
+        """Return the values that some nodes of a case read, as the good side computes them; None if it cannot."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
@@ -262,42 +264,17 @@ def search_each(
     failures: Sequence[Failure],
     tolerance_for: Callable[[str], Tolerance | None],
 ) -> Iterator[tuple[Failure, Located | None]]:
-    """Yield each failure of a model with the smallest case of it.
+    """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
 
     The case is None if no part of the model fails, or if the output becomes right once earlier cases have right values.
-
-    Args:
-        graph: The model.
-        bad: The side that is searched.
-        good: The other side.
-        inputs: The inputs of the model.
-        failures: The failures.
-        tolerance_for: Returns the accepted difference on the way to an output; None for the default of the type.
+    `tolerance_for` returns the accepted difference on the way to an output, or None for the default of the type.
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
-        tolerance = tolerance_for(failure.output)
-        case = (
-            Search(graph, bad, good, right_values, failure, tolerance).run()
-            if failure.output in failing_outputs
-            else None
-        )
+        search = Search(graph, bad, good, right_values, failure, tolerance_for(failure.output))
+        case = search.run() if failure.output in failing_outputs else None
         yield failure, None if case is None else Located(case)
         if case is not None and i < len(failures):
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
-            failing_outputs = Search(graph, bad, good, right_values, failure, tolerance).find_failing(outputs)
-
-
-def _bisect(size: int, fails: Callable[[int], bool]) -> int:
-    """Return the smallest size that fails, given that all larger sizes fail, too; `size` if it does not fail itself."""
-    if not size or not fails(size):
-        return size
-    least = 1
-    while least < size:
-        middle = (least + size) // 2
-        if fails(middle):
-            size = middle
-        else:
-            least = middle + 1
-    return size
+            failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)

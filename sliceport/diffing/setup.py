@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sliceport.arguments import read_input_shapes
+from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
@@ -21,16 +22,12 @@ DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arrays, the shapes from the caller, and chosen shapes for all other inputs with open sizes.
+    """Return the shapes of `arrays`, those in `input_shapes`, and chosen shapes for all other inputs with open sizes.
 
-    Args:
-        model: The model.
-        arrays: Arrays for inputs.
-        input_shapes: Shapes from the caller, by input.
-        open_sizes: The size of all open axes, `primes` for distinct ones, or None to choose none.
+    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. It may be None if no axis is open.
 
     Raises:
-        UsageError: A shape is malformed or missing.
+        UsageError: A shape is malformed, or an input with open sizes has no shape.
     """
     given = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
@@ -52,11 +49,25 @@ def read_shapes(
     return given
 
 
+def read_tolerances(
+    graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
+) -> Mapping[str, Tolerance | None]:
+    """Return the accepted differences by output, and under an empty name for all other outputs; see `diff`.
+
+    Raises:
+        UsageError: A name is not an output of the model.
+    """
+    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    for name in tolerances.keys() - {"", *graph.outputs}:
+        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(graph.outputs)}.")
+    return tolerances
+
+
 def open_graph(model: Any) -> Graph:
     """Read a model as a graph.
 
     Raises:
-        UsageError: No format takes the file, or `diff` cannot cut models of its format.
+        UsageError: The model is of no known format, or `diff` cannot cut models of its format.
         ModelError: The model cannot be read.
     """
     format_ = format_of(model)
@@ -68,9 +79,10 @@ def open_graph(model: Any) -> Graph:
 def read_engines(
     first: Graph, second: Graph, on: str | None, against: str | None, *, is_recorded: bool
 ) -> tuple[Side, Side]:
-    """Return the engines `on` and `against`.
+    """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
-    By default, `against` is the one of `DEFAULT_AGAINST`, or the same as `on` for two models of one format.
+    With one model, both run it. The default of `against` is the engine in `DEFAULT_AGAINST`, or for two models of one
+    format the engine `on`. If `is_recorded`, `against` names recorded outputs, and the default engine takes its place.
 
     Raises:
         UsageError: An engine is unknown, does not run the format, or must be named; or both engines are the same.
@@ -95,21 +107,27 @@ def read_engines(
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Map each input and output of the second model to a name of the first model.
 
-    Inputs map to themselves if the first model has them all, otherwise to the inputs at the same positions; and outputs
-    likewise. The first model may have more inputs.
+    Inputs keep their names if the first model has inputs of all these names; otherwise they map to the inputs at the
+    same positions. The same applies to outputs. The first model may have more inputs.
 
     Raises:
-        UsageError: The models have different inputs, or different numbers of outputs.
+        UsageError: The models have different inputs or different numbers of outputs, or only the second model returns
+            an input as an output, under the name of the input.
     """
     names: dict[str, str] = {}
     for kind, first_names, second_names in (
         ("inputs", first.inputs, second.inputs),
         ("outputs", first.outputs, second.outputs),
     ):
-        if len(first_names) != len(second_names) and (kind == "outputs" or not set(second_names) <= set(first_names)):
+        has_same = set(second_names) <= set(first_names)
+        if len(first_names) != len(second_names) and (kind == "outputs" or not has_same):
             raise UsageError(
                 f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
             )
-        has_same = set(second_names) <= set(first_names)
-        names |= dict(zip(second_names, second_names if has_same else first_names, strict=True))
+        for name, first_name in zip(second_names, second_names if has_same else first_names, strict=True):
+            if names.setdefault(name, first_name) != first_name:
+                raise UsageError(
+                    f"the second model returns its input {name!r} as an output, which in the first model is "
+                    f"{first_name!r}: put an Identity in between."
+                )
     return names

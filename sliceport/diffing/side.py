@@ -5,7 +5,6 @@ The good side computes the expected values, and the bad side is tested.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,11 +23,11 @@ Result = Mapping[str, Value] | Failure
 
 
 class BudgetSpent(SliceportError):
-    """The time for the search is over."""
+    """An error: the time for the search is over."""
 
 
 class RunFailed(SliceportError):
-    """A run that failed.
+    """An error: an engine did not finish a run.
 
     Attributes:
         failure: Its failure.
@@ -44,7 +43,7 @@ class Budget:
     """The time that a search may take, and the number of its runs.
 
     Attributes:
-        seconds: The time; None for no limit.
+        seconds: The time from the creation of this object; None for no limit.
         runs: The number of runs so far.
     """
 
@@ -52,7 +51,7 @@ class Budget:
     runs: int = 0
     _start: float = field(default_factory=time.monotonic)
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Return the remaining seconds; None for no limit.
 
         Raises:
@@ -88,7 +87,7 @@ class Side:
 
     @property
     def title(self) -> str:
-        """The name with options and version."""
+        """The name of the engine, with its options and version."""
         return f"{self} {self.engine.version()}"
 
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
@@ -98,7 +97,7 @@ class Side:
             RunFailed: The engine refuses the model, fails, crashes or lacks memory.
             BudgetSpent: The time is over.
             MissingExtra: A package is not installed.
-            UsageError: The engine does not take an option or an input.
+            UsageError: The engine does not accept an option or an input.
             ChildLost: The machine ended the process of the run, or did not start it.
         """
         result = self.try_run(model, inputs)
@@ -107,7 +106,7 @@ class Side:
         return dict(result)
 
     def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model, unless its result is kept, and return its outputs or the failure of the run; see `run`."""
+        """Run a model, or read the kept result of this run. Return the outputs or the failure of the run; see `run`."""
         if self.kept_runs is None:
             return self._run(model, inputs)
         path = self.kept_runs.path_of(self.title, model, inputs)
@@ -119,7 +118,7 @@ class Side:
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
         """Run a model in a child, or in this process if the engine isolates its runs itself."""
-        timeout = self.budget.left()
+        timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
             if getattr(self.engine, "is_isolated", False):
@@ -127,10 +126,10 @@ class Side:
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
-        except (MissingExtra, UsageError, ChildLost):
+        except (MissingExtra, UsageError, ChildLost):  # the caller or the machine is at fault, not the engine
             raise
         except ChildTimedOut:
-            self.budget.left()
+            self.budget.remaining()  # raises the usual error; the child may have been ended a moment too early
             raise BudgetSpent("a run took longer than the time that was left") from None
         except ChildDied as error:
             return Failure("crash", "", f"its process {error}")
@@ -154,7 +153,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """Return the engine that a text names, as in `onnxruntime-cpu:level=basic`.
 
     Args:
-        text: The name, and after a colon options separated by commas.
+        text: The name, and after a colon the options, separated by commas.
         format_name: The format of the model that it runs.
         option: The option of the caller, for messages.
 
@@ -167,7 +166,8 @@ def read_side(text: str, format_name: str, option: str) -> Side:
         raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
-    options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in options_text.split(",") if part)  # type: ignore[union-attr,misc]
+    settings = [part.partition("=") for part in options_text.split(",") if part]
+    options = {key: value for key, _, value in settings}
     for key, value in options.items():
         if key not in engines[name].options or not value:
             available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"

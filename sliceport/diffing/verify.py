@@ -1,6 +1,6 @@
-"""Verification of a changed model: it must compute the same outputs as the original model on several inputs.
+"""Verification that a changed model computes the same outputs as the original model on several inputs.
 
-The model before is the original model, and the model after is the changed one.
+The original model is called the model before, and the changed model is called the model after.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from sliceport.wording import list_names, with_shapes
 
 Result = TypeVar("Result")
 _SEEDS = 3
+"""The number of seeds of random inputs at the first sizes of open axes."""
 _SMALL_PRIMES = 3, 5
+"""The first primes for leading axes and for other open axes, if the usual primes of `choose_sizes` are too large."""
 
 
 class NotVerified(SliceportError):
@@ -45,13 +47,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class InputRun:
-    """A run of the model before.
+    """A run of the model before on the reference.
 
     Attributes:
-        inputs: The arrays that it ran on.
-        outputs: The outputs that it computed on the reference.
-        label: The end of a sentence that describes the inputs, or an empty string.
-        is_repeat: Whether it repeats the first run with another seed or other sizes of open axes.
+        inputs: The arrays that the model ran on.
+        outputs: The outputs that the reference computed.
+        label: The end of a sentence that describes the inputs; empty for the first run.
+        is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
         has_other_sizes: Whether its sizes of open axes differ from those of the first run.
     """
 
@@ -69,7 +71,7 @@ class Verification:
     Attributes:
         runs: The runs of the model before.
         differences: The outputs that the model after computes differently.
-        notes: Sentences about comparisons that were left out, or are not bit for bit.
+        notes: Sentences about comparisons that were left out, or that accepted rounding.
         equality: The sentence about a verification without differences.
     """
 
@@ -103,9 +105,9 @@ class Trial:
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the model after.
-        before: The engine of the model before; None for the reference, whose outputs are part of the runs.
-        tolerance_of: Returns the accepted difference of a computed output from its expected value, for engines that
-            round differently; None if all outputs must be equal bit for bit.
+        before: The engine of the model before; None for the reference, whose outputs each `InputRun` contains.
+        tolerance_of: Returns the accepted difference from an expected value, for engines that round differently; None
+            if all outputs must be equal bit for bit.
     """
 
     where: str
@@ -123,8 +125,8 @@ class Verifier:
         after: The model after.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the model after that was renamed, its name in the model before.
-        moved: The outputs that are computed by moving elements alone, so that no engine may round them.
-        notes: Sentences about comparisons that were left out, or are not bit for bit.
+        moved: The outputs whose elements are only moved, so that no engine may round them.
+        notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 
     before: ModelToRun
@@ -143,14 +145,15 @@ class Verifier:
         *,
         tries_empty: bool = False,
     ) -> list[InputRun]:
-        """Run the model before with several seeds and sizes of open axes; note the inputs that it does not run on.
+        """Run the model before with several seeds and sizes of open axes. Note failures after the first run.
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
-            shapes: Sizes for inputs with open shapes, and of `arrays`; other inputs get primes, smaller primes, or 1.
+            shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
+                here, the open sizes are primes, then smaller primes, then 1.
             arrays: Arrays that are used as they are.
             seed: The first seed.
-            tries_empty: Whether the last run has the size 0 for all open axes, where engines often differ.
+            tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
@@ -161,7 +164,7 @@ class Verifier:
             with suppress(ModelError, UsageError):
                 first_run = self._run_before(first_shapes, arrays, seed)
                 break
-        else:
+        else:  # no axis is open, or no sizes fit: then the error names the input whose shape is open
             first_shapes = dict(shapes)
             first_run = self._run_before(first_shapes, arrays, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
@@ -169,6 +172,7 @@ class Verifier:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
+        # If the caller gives an array for each input, every run would be the same.
         for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
@@ -187,8 +191,9 @@ class Verifier:
         """Compare the models on one run after another, until they differ.
 
         Raises:
-            NotVerified: No trial compares them, an output cannot be compared, or the model before computes something
-                else each time.
+            NotVerified: No trial compares them, an output cannot be compared, or the outputs of the model before vary
+                from run to run.
+            MemoryError: An engine lacks memory.
         """
         differences: list[Difference] = []
         skipped: set[str] = set()
@@ -214,12 +219,12 @@ class Verifier:
         return Verification(tuple(runs), tuple(differences), notes)
 
     def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
-        """Yield the differences between what the models compute on the inputs of a run.
+        """Run the models on the inputs of a run, and yield the differences of their outputs.
 
         Raises:
-            _NotComparedError: An engine does not run the model before, or it refuses the model after at sizes of open
-                axes that the first run did not have, maybe because an optimizer relied on other sizes.
-            NotVerified: An output cannot be compared, or the model before computes something else each time.
+            _NotComparedError: The engine does not run the model before; or, in a trial with `before`, it refuses the
+                model after at other sizes of open axes than those of the first run.
+            NotVerified: An output cannot be compared, or the outputs of the model before vary from run to run.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
@@ -227,15 +232,16 @@ class Verifier:
             say(f"running the original model {where}")
             expected = self._try_before(trial.before, run)
         say(f"running the changed model {where}")
+        names_after = {self.names.get(name, name): name for name in self.after.inputs}
+        inputs = {names_after.get(name, name): array for name, array in run.inputs.items()}
         try:
-            inputs = {self._name_after(name): array for name, array in run.inputs.items()}
             actual = compute(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
-                self._try_before(trial.after, run)
+                self._try_before(trial.after, run)  # an engine that runs neither model is not at fault
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
-                # This need not be a fault. An optimizer may rely on sizes that the model needs, although the model also
-                # runs on others without the optimizer.
+                # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
+                # original model also runs at other sizes.
                 raise _NotComparedError(f"because the changed model fails: {failed}") from None
             self._check_repeats(trial, run, expected, where)
             yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
@@ -246,7 +252,11 @@ class Verifier:
     def _list_differences(
         self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        """Return the outputs that differ, and note those that are only close."""
+        """Return the outputs that differ, and add a note for each output that is only close.
+
+        Raises:
+            NotVerified: See `_compare`.
+        """
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
@@ -258,9 +268,8 @@ class Verifier:
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            elif (
-                output.status == "close" and trial.before is not None
-            ):  # the same engine ran both models, so a rounding difference comes from the change
+            # If the same engine ran both models, the change causes the rounding.
+            elif output.status == "close" and trial.before is not None:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
@@ -274,7 +283,7 @@ class Verifier:
             raise _NotComparedError(f"because the original model fails: {failed}") from None
 
     def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
-        """Raise NotVerified if the model before computes other outputs when it runs again."""
+        """Run the model before again, and raise NotVerified if it fails or computes other outputs."""
         say("running the original model once more")
         try:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
@@ -289,20 +298,16 @@ class Verifier:
                 f"{where} the original model computes different values in each run for {list_names(varying)}."
             )
 
-    def _name_after(self, name: str) -> str:
-        """Return the name of an input in the model after."""
-        return next((after for after in self.after.inputs if self.names.get(after, after) == name), name)
-
 
 class _NotComparedError(Exception):
     """An error: the models are not compared on an engine."""
 
 
 def verify_or_refuse(verify: Callable[[], Result]) -> Result:
-    """Verify a changed model.
+    """Return the result of `verify`, which verifies a changed model.
 
     Raises:
-        NotVerified: The verification came to no result, and the model must not be kept.
+        NotVerified: The verification came to no result, so the model must not be kept.
     """
     try:
         return verify()
@@ -314,7 +319,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
     """Run a model.
 
     Raises:
-        MemoryError: The engine runs out of memory.
+        MemoryError: The engine lacks memory.
         RunFailed: The engine refuses the model, fails or crashes.
         BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
@@ -331,11 +336,12 @@ def first_that_runs(
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
-    Random integers may be out of range as indices, or 0 as divisors, so up to `ATTEMPTS` sets of inputs are tried.
+    Random integers may be indices that are out of range, or divisors that are 0. So it tries `ATTEMPTS` sets of inputs.
 
     Raises:
         UsageError: See `ModelToRun.make_inputs`.
-        ModelError: The engine does not run the model on any of the inputs that were tried.
+        ModelError: The engine does not run the model on any of these sets of inputs.
+        MemoryError: The engine lacks memory.
     """
     failures = []
     for attempt in range(ATTEMPTS):
@@ -348,9 +354,9 @@ def first_that_runs(
 
 
 def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes: with distinct primes for open axes, with smaller primes, and with 1.
+    """Return three sets of shapes. The sizes of open axes are distinct primes, then smaller primes, then 1.
 
-    The list is empty if `shapes` contains all inputs with open axes.
+    Return an empty list if `shapes` contains all inputs with open axes.
     """
     ones = fill_sizes(declared, shapes, 1)
     if not ones:

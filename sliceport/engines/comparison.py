@@ -1,4 +1,4 @@
-"""Comparing the outputs that engines compute for slicing nodes with the expected outputs, bit for bit."""
+"""The comparison of the outputs that engines compute for slicing nodes with the expected outputs, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from sliceport.defects.defect import Defect
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call, LoweredNode, Program
-from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, SingleNode
-from sliceport.engines.tensor_bytes import TensorBytes
+from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, SingleNode, TensorBytes
 from sliceport.errors import SliceportError
 from sliceport.html_table import html_table
 from sliceport.sandbox.child_process import ChildLost
@@ -29,16 +28,15 @@ Status = Literal["equal", "mismatch", "error", "refused", "folded", "accepted"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing one node, run by one executor.
+    """The result of comparing one node, run by one engine.
 
     Attributes:
         lowered: The node and its operators.
-        executor: The executor that ran them; empty if there was nothing to run.
-        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (nothing was run, for the reason in
-            `detail`), `folded` (a constant that is not compared, because it holds floats that arithmetic may round
-            differently, is inside a control flow body, or was not computed) or `accepted` (by a validator, which runs
-            nothing).
-        detail: One sentence; empty for `equal`. For `accepted`, the name of what accepts.
+        executor: The name of the engine; empty if there was nothing to run.
+        status: `equal`, `mismatch`, `error` (the engine failed), `refused` (nothing ran, for the reason in `detail`),
+            `folded` (a constant that is not compared, because it contains floats that arithmetic may round differently,
+            is inside a control flow body, or was not computed) or `accepted` (by a validator, which runs nothing).
+        detail: One sentence; empty for `equal`. For `accepted`, the name of the library that accepts the operators.
         bytes_compared: Number of output bytes that were compared.
         alone: Whether the node ran outside its model on random data, because it is inside a control flow body.
         defects: The known defects that explain the result.
@@ -63,10 +61,10 @@ class Report:
     """All comparisons of one model.
 
     Attributes:
-        comparisons: One for each node and executor that takes part, in the model's order; also one for a node that no
-            executor runs.
+        comparisons: One for each node and each engine that takes part, in the model's order, and one for each node that
+            no engine runs.
         program: The lowered program of the model.
-        reference: The executor that computed the expected values, with its version.
+        reference: The engine that computed the expected values, with its version.
         command: The command that repeats the comparison.
         notes: Sentences about what was not compared.
     """
@@ -90,7 +88,7 @@ class Report:
         return html_table(self._describe(), ("node", "executor", "status", "detail"), rows)
 
     def _describe(self) -> str:
-        """Return the number of comparisons by status in words."""
+        """Return the numbers of comparisons, in total and by status, in words."""
         counts = [f"{count} {status}" for status, count in self._count().items() if count]
         return f"{count_of(len(self.comparisons), 'comparison')}{': ' * bool(counts)}{', '.join(counts)}"
 
@@ -135,23 +133,27 @@ def compare_node(
     model: Any = None,
     alone: bool = False,
 ) -> Comparison:
-    """Run one node by one engine and compare its outputs with the expected ones.
+    """Run one node on one engine, and compare its outputs with the expected outputs.
 
     Args:
         lowered: The node and its operators.
         engine: The engine.
         values: The values that operators read, and the expected outputs, by name.
-        cache: Outputs of operators by engine and operator number. Results are added to it, because several nodes can
+        cache: Outputs of operators by engine and operator number. This function adds to it, because several nodes can
             share an operator.
         reference: Name of the engine that computed `values`.
-        model: A model of the node alone, in its format; see `SingleNode`.
+        model: A model of the node alone, in its format; see `SingleNode`. Only a `NodeEngine` needs it.
         alone: Whether `values` are from a run of the node outside its model, on random data.
+
+    Raises:
+        MemoryError: The engine lacks memory.
+        ChildLost: The machine ended the process of the run.
     """
     node = lowered.resolved
     try:
         if isinstance(engine, OperatorValidator):
-            validators = [engine.validate(call.operator) for call in lowered.calls]
-            return Comparison(lowered, engine.name, "accepted", validators[0], alone=alone)
+            libraries = [engine.validate(call.operator) for call in lowered.calls]
+            return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
         if isinstance(engine, OperatorEngine):
             actual = _run_operators(lowered, engine, values, cache)
         else:
@@ -168,7 +170,7 @@ def compare_node(
     byte_count = 0
     for cut in node.cuts:
         if not cut.output or (cut.output not in actual and not cut.used):
-            continue
+            continue  # the output has no name, or nothing reads it, so that an engine may leave it out
         expected = values[cut.output]
         bits = ELEMENT_BITS.get(node.element, 8)  # strings have no bits, but only empty slices of them are compared
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
@@ -180,12 +182,12 @@ def compare_node(
 
 
 def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
-    """Return whether an engine can be compared on a node: a validator needs operators."""
+    """Return whether an engine can be compared on a node. A validator needs operators, which a node may lack."""
     return bool(lowered.calls) or not isinstance(engine, OperatorValidator)
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add the defects of an engine that explain a comparison to its detail; without defects return it unchanged."""
+    """Add known defects of an engine to a comparison that they explain. Without defects, return it unchanged."""
     if not defects:
         return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
@@ -219,7 +221,7 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Describe how an output differs, or return an empty string. `actual` may be padded to a multiple of 4 bytes."""
+    """Return how an output differs, or an empty string. `actual` may be padded to a multiple of 4 bytes."""
     if expected.shape != shape:
         return f"its shape is {list(shape)}, expected {list(expected.shape)}."
     if actual is None:
@@ -230,7 +232,7 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
     unequal = np.flatnonzero(expected.data != actual[:size])
     if not unequal.size:
         return ""
-    # A byte holds several elements of less than 8 bits. The first of these is reported.
+    # A byte contains several elements of less than 8 bits. The index is that of the first element in the byte.
     width, elements_per_byte = max(bits // 8, 1), 8 // min(bits, 8)
     position = int(unequal[0]) // width
     index = [int(i) for i in np.unravel_index(position * elements_per_byte, shape)]
@@ -248,7 +250,7 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison; `executors` of None stands for the default ones."""
+    """Return the command that repeats a comparison. If `executors` is None, the default engines run."""
     path = os.fspath(model)
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path

@@ -1,11 +1,11 @@
-"""The real DirectML as an engine: DirectML.dll compiles and dispatches the descriptors."""
+"""The engine that runs operators on the real DirectML: DirectML.dll compiles and dispatches the descriptors."""
 
 from __future__ import annotations
 
 import atexit
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sliceport.diagnosis import Diagnosis
 from sliceport.directml.operators import Operator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def shared_device() -> device.Device:
-    """Return the one device of this process, which ends with the process.
+    """Return the one device of this process, opened by the first call. The device is closed when the process ends.
 
     Raises:
         DeviceError: DirectML is not installed here.
@@ -46,21 +46,18 @@ class DirectML:
         return shared_device().run(operator, data)
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the state of DirectML's installation, with its self-test."""
+        """Yield the state of DirectML's installation and the result of its self-test."""
         from sliceport.directml.device.status import status
 
-        yield _diagnose(status())
-
-
-def _diagnose(report: dict[str, Any]) -> Diagnosis:
-    """Convert a report of `status` to a diagnosis."""
-    if not report["installed"]:
-        if report["missing"] is not None:
-            return Diagnosis("DirectML", "missing", f"it cannot be installed here: {report['missing']}")
-        return Diagnosis("DirectML", "missing", "not installed", "run: sliceport directml install")
-    if report["self_test"] != "passed":
-        return Diagnosis("DirectML", "broken", f"self-test {report['self_test']}", "run: sliceport directml status")
-    return Diagnosis("DirectML", "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
+        report = status()
+        if report["installed"] and report["self_test"] == "passed":
+            yield Diagnosis("DirectML", "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
+        elif report["installed"]:
+            yield Diagnosis("DirectML", "broken", f"self-test {report['self_test']}", "run: sliceport directml status")
+        elif report["missing"] is not None:
+            yield Diagnosis("DirectML", "missing", f"it cannot be installed here: {report['missing']}")
+        else:
+            yield Diagnosis("DirectML", "missing", "not installed", "run: sliceport directml install")
 
 
 ENGINE = DirectML()

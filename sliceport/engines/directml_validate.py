@@ -1,4 +1,4 @@
-"""DirectML's verdict on descriptors as an engine: its own library creates each operator, and runs none."""
+"""The validator of operators: DirectML's own library creates each operator, and runs none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INSTALL = "run: sliceport directml install --validator"
 
 
 class DirectMLValidate:
-    """The engine that asks DirectML's library whether it accepts operators, in a child process."""
+    """The engine that lets DirectML's library accept or refuse operators, in a child process."""
 
     name = "directml-validate"
     description = "DirectML accepts or refuses the descriptors; takes part by default if its validator is installed"
@@ -24,7 +24,7 @@ class DirectMLValidate:
         return install.is_validator_installed()
 
     def validate(self, operator: Operator) -> str:
-        """Create an operator; see `OperatorValidator`.
+        """Create an operator, and return the name of the library and its feature level; see `OperatorValidator`.
 
         Raises:
             CallFailed: DirectML refuses the operator.
@@ -52,7 +52,7 @@ class DirectMLValidate:
 
 @functools.cache
 def _title() -> str:
-    """Return the name of the library.
+    """Return the name of the library and its highest feature level.
 
     Raises:
         DeviceError: The library is not installed, or cannot be used on this machine.

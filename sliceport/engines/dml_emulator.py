@@ -1,4 +1,4 @@
-"""The emulator of DirectML's descriptors as an engine: it needs no DirectML and no device."""
+"""The engine that emulates DirectML. It needs neither DirectML nor a device."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The protocols of engines, which `compare` and `diff` compare with one another.
 
-An operator engine runs the operators that a slicing node was lowered to, for models of every format, and a validator
-accepts or refuses them. A node engine runs the slicing node itself, and a model engine runs whole models; each names
-the formats that it can run. Engines register under the entry point group `sliceport.engines`.
+An operator engine runs the operators that a slicing node was lowered to, and a validator accepts or refuses these
+operators; both work for models of every format. A node engine runs the slicing node itself, and a model engine runs
+whole models. Both name the formats that they can run. Engines register under the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Value = Union["Array", tuple["Value", ...], None]
-"""A value of a model: an array, a sequence, a map (its keys and its values), or None for an empty optional."""
+"""A value of a model: an array, a sequence, a map (a tuple of its keys and its values), or None for no value."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class WholeModel:
 
     Attributes:
         format: The name of its format.
-        data: The content of its file. For `onnx` a ModelProto, for `openvino` the .xml file.
+        data: The content of its file: for `onnx` a serialized ModelProto, for `openvino` the .xml file.
         inputs: The names of its inputs, in order.
         outputs: The names of its outputs, in order.
         weights: For `openvino`, the content of the .bin file.
         data_folder: For `onnx`, the folder of external data files; empty if all data are in the model.
-        data_version: Text that changes when external data files do.
+        data_version: Text that changes when external data files change.
     """
 
     format: str
@@ -50,13 +50,26 @@ class WholeModel:
 
 
 @dataclass(frozen=True)
+class TensorBytes:
+    """The bytes of a tensor that a model reads or computes.
+
+    Attributes:
+        data: The elements, packed.
+        shape: The sizes.
+    """
+
+    data: Bytes
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SingleNode:
     """A slicing node to be run by itself.
 
     Attributes:
         lowered: The resolved node and its operators.
-        model: A model of that node alone, in a form that its format documents. For `onnx`, an `onnx.ModelProto` that
-            reads `data` and writes `out0`, `out1`, ..., one for each of the node's cuts.
+        model: A model of the node alone, in a form that its format documents. For `onnx`, an `onnx.ModelProto` with the
+            input `data` and the outputs `out0`, `out1`, ..., one for each cut of the node.
     """
 
     lowered: LoweredNode
@@ -64,7 +77,7 @@ class SingleNode:
 
 
 class _Named(Protocol):
-    """An engine with a name for `--executors`, and a description of one line for the help."""
+    """An engine with a name for `--executors`, and a description of one line for the help of commands."""
 
     @property
     def name(self) -> str: ...
@@ -88,9 +101,8 @@ class OperatorEngine(_Named, Protocol):
             The bytes of each output tensor's buffer, in order.
 
         Raises:
-            SliceportError: The operator cannot be run; the message becomes the finding.
+            SliceportError: The engine cannot run the operator. The message becomes the finding.
         """
-        ...
 
 
 @runtime_checkable
@@ -99,15 +111,13 @@ class OperatorValidator(_Named, Protocol):
 
     def is_ready(self) -> bool:
         """Return whether the engine takes part in comparisons by default."""
-        ...
 
     def validate(self, operator: Operator) -> str:
         """Validate an operator, and return the name of the library that accepts it.
 
         Raises:
-            SliceportError: The operator is refused; the message becomes the finding.
+            SliceportError: The engine refuses the operator. The message becomes the finding.
         """
-        ...
 
 
 @runtime_checkable
@@ -126,26 +136,25 @@ class NodeEngine(_Named, Protocol):
 
         Args:
             node: The node.
-            data: The packed bytes of its input, with the node's input shape and element type.
+            data: The packed bytes of its input, which has the node's input shape and element type.
 
         Returns:
             The packed bytes of each output, in the order of the node's cuts.
 
         Raises:
-            SliceportError: The node cannot be run; the message becomes the finding.
+            SliceportError: The engine cannot run the node. The message becomes the finding.
         """
-        ...
 
 
 @runtime_checkable
 class ModelEngine(_Named, Protocol):
     """An engine that runs whole models of some formats. It runs in a child process, so that a crash becomes a finding.
 
+    An engine that itself runs models in another process has an attribute `is_isolated` with the value True.
+
     Attributes:
         model_formats: The names of the formats whose models it runs.
         options: The names of its options, with a line about each.
-
-    An engine that itself runs models in another process has a true attribute `is_isolated`.
     """
 
     @property
@@ -155,42 +164,39 @@ class ModelEngine(_Named, Protocol):
     def options(self) -> Mapping[str, str]: ...  # noqa: D102 - see the class
 
     def version(self) -> str:
-        """Return the version of the package that computes.
+        """Return the version of the package that runs models.
 
         Raises:
             MissingExtra: The package is not installed.
         """
-        ...
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
         """Run a model.
 
         Args:
             model: The model.
-            inputs: An array for each input. Types that NumPy lacks are those of ml_dtypes; strings are objects.
-            options: Values of `options`.
+            inputs: An array for each input. Element types that NumPy lacks are of ml_dtypes, and strings are objects.
+            options: The values of options by name; options that are left out have their defaults.
 
         Returns:
-            The outputs by name, without those of types that the engine cannot return.
+            The outputs by name, without outputs of types that the engine cannot return.
 
         Raises:
-            SliceportError: The model cannot be run; the message becomes the finding.
+            SliceportError: The engine cannot run the model. The message becomes the finding.
         """
-        ...
 
 
 @runtime_checkable
 class NamesCause(Protocol):
-    """A model engine with an optional method that names the part of the engine that computes wrongly."""
+    """A model engine with an optional method that names the component of the engine that computes wrongly."""
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the cause of a failure as the end of a sentence, or an empty string.
+        """Return the cause of a failure as a sentence without a full stop, or an empty string.
 
         Args:
             options: The options of the run that fails.
             fails: Returns whether the run fails with other options.
         """
-        ...
 
 
 @runtime_checkable
@@ -198,8 +204,7 @@ class WritesScript(Protocol):
     """A model engine with an optional method that shows how to run a model without sliceport."""
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines of Python that set `got`, a list of arrays, from `path` and `inputs`, arrays by name."""
-        ...
+        """Return lines of Python that run the model in file `path` on `inputs`, and set `got`, a list of outputs."""
 
 
 Engine = OperatorEngine | OperatorValidator | NodeEngine

@@ -1,4 +1,4 @@
-"""A run of a whole model on onnxruntime's DirectML provider: the provider of each node, and compared outputs."""
+"""The results of running a whole model on onnxruntime's DirectML provider: the provider of each node, and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
 
     Attributes:
         kind: `refused`, `different` from the CPU provider, or a known `defect` that the refusal of another node hides.
-        node: Name of the node; empty if the search did not find one.
+        node: Name of the node; empty if the search found no node.
         op_type: Its operator.
         message: One sentence.
         defects: The ids of the known defects that explain it.
@@ -48,8 +48,9 @@ class OutputRun:
         element: Its element type.
         shape: Its sizes.
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
-        difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger.
-        tolerance: The largest difference that is `close`; 0 for an output that must be equal.
+        difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger; None
+            if there were no expected values.
+        tolerance: The largest difference that is `close`; 0 if the output must be equal; None as for `difference`.
         detail: The first difference, as the end of a sentence, or an empty string.
     """
 
@@ -67,12 +68,12 @@ class ModelRun:
     """A run of a whole model on onnxruntime's DirectML provider.
 
     Attributes:
-        facts: The adapter and the versions that it ran on.
+        facts: The adapter and the versions of the packages.
         nodes: The nodes with their providers, as `trace_onnx` returns them; empty if the model did not run.
         outputs: The outputs and how far they differ.
         findings: The refusals and differences, with the node if the search found it.
         arrays: The values of the outputs, by name.
-        transient: The messages of failures that did not occur again on a fresh host.
+        transient: The messages of failures that did not occur again on a new host process.
     """
 
     facts: Mapping[str, Any]
@@ -89,7 +90,7 @@ class ModelRun:
 
     @property
     def summary(self) -> str:
-        """One line: versions, adapter and the number of outputs by status."""
+        """The version of onnxruntime, the adapter and the number of outputs by status, on one line."""
         counts = Counter(output.status for output in self.outputs)
         counts_text = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
         nodes = f", {count_of(len(self.nodes), 'node')}" if self.nodes else ""
@@ -125,5 +126,5 @@ class ModelRun:
 
 
 def describe_transient(failure: str) -> str:
-    """Format the note on a request to DirectML that failed once and then succeeded."""
+    """Return the sentence about a request to DirectML that failed once and then succeeded."""
     return f"transient: a request to DirectML failed once, but succeeded on a fresh host ({failure.rstrip('.')})"

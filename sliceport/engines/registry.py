@@ -29,14 +29,14 @@ def engines() -> dict[str, Engine]:
 
 
 def describe_misfit(engine: object) -> str:
-    """Return the end of a sentence that says why an object is not an engine, or an empty string."""
+    """Return why an object is not an engine, as the end of a sentence; empty if it is an engine."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""
     return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that can take part in comparisons of models of a format, by name; a model engine cannot."""
+    """Return the engines that run slicing nodes or operators of models of a format, by name."""
     return {
         name: engine
         for name, engine in engines().items()
@@ -51,10 +51,10 @@ def model_engines() -> dict[str, ModelEngine]:
 
 
 def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]:
-    """Return the engines that are compared with the reference of a format, which always takes part.
+    """Return the engines to compare with the reference of a format. The reference always takes part, so it is left out.
 
     Args:
-        names: Names of engines; None for the default ones of the format, and the validators that are ready.
+        names: Names of engines; None for the default engines of the format and the validators that are ready.
         format_: The format of the model.
 
     Raises:
@@ -64,13 +64,13 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
     if names is None:
         ready = (name for name, each in available.items() if isinstance(each, OperatorValidator) and each.is_ready())
         names = (*format_.default_executors, *ready)
-    requested = read_names(names, spell("executors", "--executors"))
+    option = spell("executors", "--executors")
+    requested = read_names(names, option)
     for name in requested:
         if name != reference and name not in available:
             raise unknown_name("executor", name, list(dict.fromkeys((reference, *available))))
     chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
     if not chosen:
         others = ", ".join(name for name in available if name != reference)
-        option = spell("executors", "--executors")
         raise UsageError(f"nothing to compare {reference!r} with; name another in {option}: {others}.")
     return chosen

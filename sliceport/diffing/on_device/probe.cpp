@@ -82,7 +82,7 @@ Text measure(const Ort::Value& value, const Array& expected) {
         const double x = number(data + i), y = number(right + i);
         if (std::isfinite(y)) largest = std::max(largest, std::abs(y));
         if (!std::memcmp(data + i, right + i, size)) continue;
-        // 1e308 stands for NaN in one of the two, and 1e307 for infinity: JSON has neither.
+        // JSON lacks NaN and infinity. An error of 1e308 stands for NaN in one of the two elements, and 1e307 for infinity.
         const double error = std::isnan(x) != std::isnan(y) ? 1e308 : std::isnan(x) ? 0 : std::min(std::abs(x - y), 1e307);
         if (++unequal; error > absolute) absolute = error, at = i;
     }

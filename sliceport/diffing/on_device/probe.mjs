@@ -54,7 +54,7 @@ function measure(got, expected) {
     const x = toNumber(data[i], type), y = toNumber(right[i], type);
     if (Number.isFinite(y)) largest = Math.max(largest, Math.abs(y));
     if (bytesAt(a, i).every((byte, k) => byte === b[i * width + k])) continue;
-    // 1e308 stands for NaN in one of the two, and 1e307 for infinity: JSON has neither.
+    // JSON lacks NaN and infinity. An error of 1e308 stands for NaN in one of the two elements, and 1e307 for infinity.
     const error = Number.isNaN(x) !== Number.isNaN(y) ? 1e308 : Number.isNaN(x) ? 0 : Math.min(Math.abs(x - y), 1e307);
     unequal++;
     if (error > absolute) [at, absolute] = [i, error];

@@ -33,7 +33,7 @@ def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) ->
 
 
 def measure(got: Any, expected: Any) -> dict[str, Any]:
-    """Return the measures of the difference between an output and the expected one."""
+    """Return measures of how far an output is from the expected output."""
     for kind, a, b in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
         if a != b:
             return {"kind": kind, "detail": f"its {kind} is {a}, expected {b}"}
@@ -43,7 +43,7 @@ def measure(got: Any, expected: Any) -> dict[str, Any]:
     if not unequal.any():
         return measures
     wide, right = a.astype(np.float64), b.astype(np.float64)
-    # 1e308 stands for NaN in one of the two, and 1e307 for infinity: JSON has neither.
+    # JSON lacks NaN and infinity. An error of 1e308 stands for NaN in one of the two elements, and 1e307 for infinity.
     error = np.where(np.isnan(wide), 0, np.minimum(np.abs(wide - right), 1e307))
     error = np.where(np.isnan(wide) != np.isnan(right), 1e308, error)
     at = int(np.argmax(np.where(unequal, error, -1)))
@@ -66,7 +66,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
-    """Run a cut in a separate process and return its result, or the end of the process if it crashed."""
+    """Run a cut in a separate process, and return the result that it prints, or a crash if it prints none."""
     words = [sys.executable, __file__, *sys.argv[1:], "--cut", cut["model"]]
     try:
         done = subprocess.run(words, capture_output=True, timeout=options.timeout, check=False)
@@ -77,7 +77,7 @@ def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
 
 
 def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
-    """Return the state, the cuts, and the digests of files in probe.txt."""
+    """Read probe.txt, and return the state, the cuts by the names of their models, and the digests of files."""
     lines = [line.split(" ", 1) for line in (HERE / "probe.txt").read_text(encoding="utf-8").splitlines()]
     state, *digests = [rest for kind, rest in lines if kind in ("state", "sha256")]
     cuts = [rest.replace(" out", " in").split(" in") for kind, rest in lines if kind == "cut"]  # MODEL in ... out ...

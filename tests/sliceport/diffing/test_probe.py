@@ -22,8 +22,10 @@ import onnx
 import pytest
 from amounts import amount, some
 from lying_runtime import KINDS
+from planted_faults import part_of
 
 from sliceport.cli.main import main
+from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
 from sliceport.errors import ModelError, UsageError
@@ -125,8 +127,7 @@ def test_lying_device_is_found(number: int, tmp_path: Path, monkeypatch: pytest.
     onnx.save(proto, model)
     monkeypatch.setenv("LIE", f"{kind} {liar} {words}")
     reading, rounds = search(model, tmp_path, input_shapes={"x": (ROWS, 8)})
-    part = reading.report.part
-    assert part is not None, reading.report.sentences
+    part = part_of(reading.report)
     assert part.case.culprit.name == liar
     assert part.case.is_fusion == (kind == "fused")
     assert len(part.case.nodes) == 1 or (kind == "fused" and before in [node.name for node in part.case.nodes])
@@ -193,8 +194,7 @@ def test_crash_in_one_cut_is_a_result(tmp_path: Path) -> None:
     name = node_of(model, 3).name
     probe(model, tmp_path / "1", **SHAPES)
     assert run_apart(tmp_path / "1", LIE=f"crash {name}").returncode == 0
-    part = read_results(model, tmp_path / "1" / "results.json").report.part
-    assert part is not None
+    part = part_of(read_results(model, tmp_path / "1" / "results.json").report)
     assert (part.case.culprit.name, part.case.failure.kind) == (name, "crash")
 
 
@@ -202,8 +202,7 @@ def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     name = next(node.name for node in onnx.load(model).graph.node if node.op_type == "MatMul")
     monkeypatch.setenv("LIE", f"nan {name}")
     reading, _ = search(model, tmp_path, **SHAPES)
-    part = reading.report.part
-    assert part is not None
+    part = part_of(reading.report)
     assert (part.case.culprit.name, part.case.failure.kind) == (name, "nan")
     assert "computed nan, expected" in part.case.failure.message
 
@@ -253,8 +252,7 @@ def test_node_of_control_flow_is_named_with_its_bodies(tmp_path: Path, monkeypat
     nodes = f"e = Abs (x)  [if] i = If (c) <then_branch = {body}, else_branch = {body}>  y = Neg (i)"
     model = save(f"(float[4] x, bool c) => (y) {{ {nodes} }}", tmp_path)
     monkeypatch.setenv("LIE", "always if")
-    part = search(model, tmp_path)[0].report.part
-    assert part is not None
+    part = part_of(search(model, tmp_path)[0].report)
     assert part.case.culprit.name == "if"
     assert part.case.note == "a probe does not enter bodies: any node in a body of If 'if' may be the one at fault"
 
@@ -265,8 +263,7 @@ def test_node_in_a_function_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     probe(model, tmp_path / "0")
     names = [node.name for node in onnx.load(tmp_path / "0" / "02.onnx").graph.node if node.op_type == "Exp"]
     monkeypatch.setenv("LIE", f"always {names[0]}")
-    part = search(model, tmp_path)[0].report.part
-    assert part is not None
+    part = part_of(search(model, tmp_path)[0].report)
     assert [node.op_type for node in part.case.nodes] == ["Exp"]
 
 
@@ -292,12 +289,14 @@ def test_changed_file_is_an_error(model: Path, tmp_path: Path) -> None:
     assert run_apart(tmp_path / "1").stderr == "probe.py: 0.npy is missing or was changed; copy the folder again.\n"
 
 
-def test_results_of_another_model_are_refused(right_results: str, tmp_path: Path) -> None:
+def test_results_of_another_model_or_output_are_refused(model: Path, right_results: str, tmp_path: Path) -> None:
     results, other = tmp_path / "results.json", tmp_path / "other.onnx"
     results.write_text(right_results)
     onnx.save(random_model(64, 2), other)
     with pytest.raises(UsageError, match="are of another model"):
         read_results(other, results)
+    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance"):
+        read_results(model, results, tolerance={"q": Tolerance()})
 
 
 def damage(file: Path, change: Callable[[Any], object]) -> Path:
@@ -313,6 +312,12 @@ def damage(file: Path, change: Callable[[Any], object]) -> Path:
         (lambda data: data["state"].update(version=0), "of a probe of another version"),
         (lambda data: data["state"].update(cuts=3), "the results are damaged"),
         (lambda data: data["state"].update(high=10**6), "the results are damaged"),
+        (lambda data: data["state"].update(low="?"), "the results are damaged"),
+        (lambda data: data["state"].update(seed=-1), "the results are damaged"),
+        (lambda data: data["state"].update(failure=[]), "the results are damaged"),
+        (lambda data: data["state"].update(reference=None), "engine 'None' is not known"),
+        (lambda data: data["state"]["cuts"]["00.onnx"].update(size=None), "the results are damaged"),
+        (lambda data: data["state"]["cuts"]["00.onnx"].update(kind=[]), "the results are damaged"),
         (lambda data: data["state"].update(inputs="?"), "of other inputs"),
         (lambda data: data["state"]["cuts"]["00.onnx"].update(outputs=[[99, 0]]), "the results are damaged"),
         (lambda data: data["cuts"]["00.onnx"].update(outputs=[{}]), "the results are damaged"),
@@ -344,8 +349,7 @@ def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypat
     assert reading.next_round.state.low <= 12 < reading.next_round.state.high
     reading.next_round.write(tmp_path / "2")
     reading = read_results(model, run_here(tmp_path / "2"))
-    part = reading.report.part
-    assert part is not None
+    part = part_of(reading.report)
     assert part.case.culprit.name == name
 
 
@@ -384,8 +388,7 @@ def test_anonymous_probe_holds_no_names(
     assert reading.next_round is not None
     reading.next_round.write(tmp_path / "2")
     reading = read_results(model, run_here(tmp_path / "2"))
-    part = reading.report.part
-    assert part is not None
+    part = part_of(reading.report)
     assert part.case.culprit.name == proto.graph.node[12].name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -97,6 +98,13 @@ def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) 
         *[(4, 4, FIRST)] * 3,
         *[(4, 4, size) for size in (3, 1, 0)],
     ]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.int64), np.dtype(ml_dtypes.uint2)])
+@pytest.mark.parametrize(("attempt", "least", "greatest"), [(1, 1, 99), (2, 0, 1), (3, 0, 0)])
+def test_each_attempt_has_its_range_of_integers(dtype: np.dtype[Any], attempt: int, least: int, greatest: int) -> None:
+    array = make_inputs([DeclaredInput("x", dtype, (1000,))], {}, {}, 0, attempt)["x"]
+    assert (array.dtype, least <= array.min(), array.max() <= greatest) == (dtype, True, True)
 
 
 def test_note_on_rounding_scales_small_outputs_by_their_largest_value() -> None:
