@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
@@ -59,7 +59,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the shapes of the inputs of a file, or of an object."""
+        """Return the shapes of the inputs of a model, a file or an object."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 
@@ -75,7 +75,7 @@ class OpenVINO:
         New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
         tensor names, or else by the node's friendly name, with the output's number if there are several.
         """
-        read = _read(model, input_shapes)
+        read = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
@@ -111,7 +111,7 @@ class OpenVINO:
 
         return OpenVINOGraph(read)
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:  # noqa: ARG002
+    def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
         """Refuse: DirectML does not run IR.
 
         Raises:
@@ -119,13 +119,7 @@ class OpenVINO:
         """
         raise UsageError(f"onnxruntime's DirectML provider runs ONNX models, not OpenVINO IR, got '{model}'.")
 
-    def rewrite(
-        self,
-        model: Any,
-        output: Path | None,  # noqa: ARG002
-        passes: Sequence[str] | None = None,  # noqa: ARG002
-        **options: Any,  # noqa: ARG002
-    ) -> Result:
+    def rewrite(self, model: Any, *_: Any, **__: Any) -> Result:
         """Refuse: `rewrite` accepts only ONNX models.
 
         Raises:
@@ -150,6 +144,7 @@ class OpenVINO:
             UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
             ModelError: The model cannot be read.
             NotVerified: The verification came to no result.
+            MissingExtra: openvino is not installed.
         """
         from ov_ext import read_model, write_model
         from ov_ext.hardening import harden
@@ -162,20 +157,20 @@ class OpenVINO:
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes)
-        verifications: list[Verification] = []
+        verification: Verification | None = None
 
         def accept(changed: ov.Model) -> bool:
+            nonlocal verification
             if verify:
-                verifications.append(verify_or_refuse(lambda: verify_hardening(model, changed, **options)))
-            return not verify or verifications[0].is_equal
+                verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
+            return verification is None or verification.is_equal
 
-        if output is not None:
-            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
-        else:
+        if output is None:
             accept(hardened)
-        verification = verifications[0] if verifications else None
-        is_refused = verification is not None and not verification.is_equal
-        return Result(report, verification, None if is_path(model) or is_refused else hardened)
+        else:
+            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+        result = Result(report, verification, None if is_path(model) else hardened)
+        return result if result.is_written else replace(result, model=None)
 
 
 def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:

@@ -12,13 +12,12 @@ from ov_ext.slicing_op import VERSION, SlicingOp
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, StridedSliceSpec
 
-NAMES = ("begin", "end", "strides")
-
 
 class StridedSlice(SlicingOp):
     """OpenVINO StridedSlice-1 in Python; `ov_ext.StridedSlice` describes it."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
+    index_names = ("begin", "end", "strides")
 
     def __init__(
         self,
@@ -68,22 +67,22 @@ class StridedSlice(SlicingOp):
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
-        self.connect_fixed(visitor, NAMES)
+        self.connect_fixed(visitor)
         self.clear_cache()
         return True
 
     def check_inputs(self) -> None:
-        """Check the number of inputs, ranks, lengths and types of the index inputs, and the masks."""
+        """Check the inputs and the masks; see `SlicingOp`."""
         count = self.get_input_size()
         if count not in (3, 4):
             raise InvalidSlice(f"it has 3 or 4 inputs, got {count}")
-        self.check_lists("begin, end and strides", NAMES)
+        self.check_lists()
         self._masks.check()
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size with the input axis that always has this size, if any."""
+        """Return the bounds of each output size; see `SlicingOp`."""
         count = self.entry_count()
         if count is None:
             return None
@@ -108,6 +107,6 @@ class StridedSlice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the region that the indices select from data of a shape."""
+        """Return the selected region; see `SlicingOp`."""
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
