@@ -48,13 +48,8 @@ def compare(
     compared with the specification instead. An engine does not run a node if a known defect would end its process. A
     difference that a known defect explains names that defect.
 
-    Args:
-        model: A file's path, or an `openvino.Model`.
-        input_shapes: Sizes for inputs by name.
-        executors: The names of the engines that take part, from `sliceport.engines`; `openvino` always does. By
-            default, these are the engines of the format and the validators that are installed.
-        feature_level: The DirectML feature level to lower for.
-        seed: The seed of the random data.
+    The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
+    the format and the validators that are installed take part.
 
     Raises:
         UsageError: `model` is not a model, an executor is unknown, or another option is not valid or does not fit.

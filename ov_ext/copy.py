@@ -39,8 +39,7 @@ class Plan:
         self.output_shape = region.output_shape
         self._is_empty = region.is_empty
         self._index = merged.slices
-        # The shapes in which `copy` views source and target. None stands for the shape of the tensor, so that no view
-        # is made.
+        # The shapes in which `copy` views source and target; None for a tensor that has its shape already.
         self._source_shape = None if merged.input_shape == region.input_shape else merged.input_shape
         self._target_shape = None if merged.output_shape == region.output_shape else merged.output_shape
 

@@ -191,7 +191,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether the CPU plugin rounds a size to a 32-bit float. An open size counts if it is always too large."""
+    """Return whether a size is rounded by the CPU plugin's 32-bit floats. An open size counts if it is above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > _FLOAT_EXACT)

@@ -112,19 +112,11 @@ class OpenVINO:
         return OpenVINOGraph(read)
 
     def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
-        """Refuse: DirectML does not run IR.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Raise UsageError, because DirectML does not run IR."""
         raise UsageError(f"onnxruntime's DirectML provider runs ONNX models, not OpenVINO IR, got '{model}'.")
 
     def rewrite(self, model: Any, *_: Any, **__: Any) -> Result:
-        """Refuse: `rewrite` accepts only ONNX models.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Raise UsageError, because `rewrite` accepts only ONNX models."""
         description = f"'{model}'" if is_path(model) else type(model).__name__
         raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {description}.")
 
@@ -174,11 +166,7 @@ class OpenVINO:
 
 
 def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
-    """Read or copy a model; see `read_with_shapes`.
-
-    Raises:
-        MissingExtra: openvino is not installed.
-    """
+    """Read or copy a model; see `read_with_shapes`. Raise MissingExtra if openvino is not installed."""
     from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
     from ov_ext.files import read_with_shapes
 
@@ -186,12 +174,10 @@ def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
 
 
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
-    """Read a model; rewrite the slicing of a file of another format if OpenVINO does not read the file as it is.
+    """Read a model, and return it with notes for the report.
 
-    OpenVINO does not convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
-
-    Returns:
-        The model, and notes for the report.
+    The slicing of a file of another format is rewritten if OpenVINO does not read the file as it is. OpenVINO does not
+    convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
 
     Raises:
         ModelError: OpenVINO reads the file neither before nor after the rewriting.
@@ -212,11 +198,7 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
 
 
 def _check_keeps_data(model: Path, output: Path) -> None:
-    """Check that the output does not replace the data files of a model of another format.
-
-    Raises:
-        UsageError: The output would replace a data file.
-    """
+    """Raise UsageError if the output would replace a data file of a model of another format."""
     format_ = format_of(model)
     if format_.name == OpenVINO.name or not isinstance(format_, ManyFiles):
         return

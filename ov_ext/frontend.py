@@ -29,7 +29,7 @@ def register(core: ov.Core) -> None:
     Raises:
         UsageError: See `backend`.
     """
-    for extension in (*operator_extensions(backend()), *onnx_extensions()):
+    for extension in (*operator_extensions(), *onnx_extensions()):
         core.add_extension(extension)
 
 
@@ -43,11 +43,7 @@ def onnx_extensions() -> list[Any]:
 
 
 def strided_slice_extension() -> Any:
-    """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it.
-
-    Raises:
-        UsageError: See `backend`.
-    """
+    """Return the extension with which OpenVINO reads `ov_ext::StridedSlice`; see `onnx_extensions`."""
     return ConversionExtension("StridedSlice", DOMAIN, partial(_convert_strided_slice, backend()))
 
 

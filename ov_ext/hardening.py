@@ -117,11 +117,7 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis; None unless all is known, steps are 1 and no axis is new or shrunk.
-
-    Raises:
-        InvalidSlice: The node breaks the rules of its operator.
-    """
+    """Build a VariadicSplit for each sliced axis. Return None if not all is known, a step is not 1, or axes change."""
     try:
         _, (region,) = resolve(view.node)
     except DynamicSlice:

@@ -32,12 +32,7 @@ _MAX_RANDOM = 100
 
 
 class OneNode:
-    """A slicing node of known shape and indices, run in a model of its own.
-
-    Args:
-        node: The node as it was read.
-        node_in_model: The same node in its model.
-    """
+    """A slicing node of known shape and indices, run in a model of its own; `node_in_model` is the same node."""
 
     def __init__(self, node: Resolved, node_in_model: ov.Node) -> None:
         self._node = node

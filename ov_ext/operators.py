@@ -118,17 +118,14 @@ def make_node(
     return node
 
 
-def operator_extensions(using: Backend | None = None) -> list[Any]:
+def operator_extensions() -> list[Any]:
     """Return extensions for `Core.add_extension`. Of two extensions for one operator, OpenVINO uses the first added.
 
-    Args:
-        using: The backend. The default is the result of `backend`.
-
     Raises:
-        UsageError: See `backend`; only without `using`.
+        UsageError: See `backend`.
     """
-    using = backend() if using is None else using
-    return list(_IN_PYTHON.values()) if using.path is None else [str(using.path)]
+    path = backend().path
+    return list(_IN_PYTHON.values()) if path is None else [str(path)]
 
 
 def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:

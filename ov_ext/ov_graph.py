@@ -207,7 +207,7 @@ class OpenVINOGraph:
         return names
 
     def anonymised(self, *_: Any) -> OpenVINOGraph:
-        """Raise UsageError, because this format has no such method; see `Graph`."""
+        """Raise UsageError, because IR models cannot be anonymised."""
         raise UsageError("models of the format openvino cannot be anonymised.")
 
 

@@ -59,10 +59,9 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
                 f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
                 f"got {list(shape)}."
             )
-        if not matching[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
-            declared = matching[0].get_partial_shape()
+        declared, shapes[matching[0]] = matching[0].get_partial_shape(), ov.PartialShape(list(shape))
+        if not declared.compatible(shapes[matching[0]]):
             raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")
-        shapes[matching[0]] = ov.PartialShape(list(shape))
     if shapes:
         try:
             model.reshape(shapes)
@@ -190,7 +189,11 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     sizes = tuple(shape.to_shape())
     kind = kind_of(node)
     if kind in SPLITS:
-        split_spec = _split_spec(node, sizes)
+        (axis,) = _read_indices(node.input_value(1))
+        if kind[0] == "Split":
+            split_spec = SplitSpec.evenly(axis, sizes, node.get_output_size())
+        else:  # A length of -1 stands for the rest of the axis.
+            split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
         return split_spec, split_spec.resolve(sizes)
     lists = [_read_indices(source) for source in inputs_of(node)[1:]]
     slice_spec: SliceSpec | StridedSliceSpec
@@ -199,14 +202,6 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     else:
         slice_spec = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
     return slice_spec, (slice_spec.resolve(sizes),)
-
-
-def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of Split-1, with equal parts, or of VariadicSplit-1, where a length of -1 stands for the rest."""
-    (axis,) = _read_indices(node.input_value(1))
-    if kind_of(node)[0] == "Split":
-        return SplitSpec.evenly(axis, sizes, node.get_output_size())
-    return SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
 
 
 def _read_indices(source: ov.Output) -> tuple[int, ...]:

@@ -15,19 +15,12 @@ from sliceport.slicing import Region, SliceSpec
 
 
 class Slice(SlicingOp):
-    """OpenVINO Slice-8 in Python; `ov_ext.Slice` describes it."""
+    """OpenVINO Slice-8 in Python; see `ov_ext.Slice`. Without `inputs`, OpenVINO sets them later."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
     index_names = ("start", "stop", "step", "axes")
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
-        """Build the operator on nodes, outputs of nodes, or values that become constants.
-
-        Without `inputs`, OpenVINO sets them later.
-
-        Raises:
-            InvalidSlice: The inputs break the rules of Slice.
-        """
         super().__init__()
         if inputs is not None:
             self.set_inputs(inputs)
@@ -43,9 +36,6 @@ class Slice(SlicingOp):
 
     def check_inputs(self) -> None:
         """Check the inputs; see `SlicingOp`."""
-        count = self.get_input_size()
-        if count not in (4, 5):
-            raise InvalidSlice(f"it has 4 or 5 inputs, got {count}")
         rank = self.get_input_partial_shape(0).rank
         self.check_lists(rank.get_length() if rank.is_static else None)
         if rank.is_static and rank.get_length() == 0:

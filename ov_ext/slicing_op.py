@@ -120,12 +120,8 @@ class SlicingOp(ov.Op):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the bounds of each output size, and the input axis that always has the same size, if any.
 
-        Args:
-            sizes: The bounds of each size of the data.
-            indices: The bounds of the elements of each index input, or None if they are not known.
-
-        Returns:
-            None if the rank of the output is open.
+        `sizes` are the bounds of the data's sizes, and `indices` those of the elements of each index input, or None if
+        these are not known. The result is None if the rank of the output is open.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator.
@@ -149,14 +145,19 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def check_lists(self, max_length: int | None = None) -> None:
-        """Check that the index inputs are lists of integers of one length, as far as types and shapes are known.
+        """Check the number of inputs, and that the index inputs are lists of integers of one length.
+
+        Types and shapes that are not known are not checked.
 
         Args:
             max_length: The rank of the data, which limits the lengths; None or 0 disables the limit.
 
         Raises:
-            InvalidSlice: A list has another type, rank or length.
+            InvalidSlice: An input is missing, or has another type, rank or length.
         """
+        count, least = self.get_input_size(), len(self.index_names)
+        if count not in (least, least + 1):
+            raise InvalidSlice(f"it has {least} or {least + 1} inputs, got {count}")
         lengths = {}
         for name, source in zip(self.index_names, self._index_sources(), strict=False):  # The last input is optional.
             element, rank = source.get_element_type(), source.get_partial_shape().rank
@@ -265,11 +266,7 @@ class SlicingOp(ov.Op):
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
-        """Return the element type of the data, which must be the one of the output and the one of the node.
-
-        Raises:
-            InvalidSlice: The types differ.
-        """
+        """Return the element type of the data, which must be the type of the output and of the node."""
         declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
         if types[0] != types[1] or (declared != types[0] and declared.is_static()):
             got = " and ".join(element.get_type_name() for element in types)
@@ -348,11 +345,7 @@ def _store_in_cache(cache: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _copy_special_elements(element: str, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
-    """Copy the strings of a region, or its elements of less than a byte.
-
-    Raises:
-        InvalidSlice: The type is in `REFUSED_ELEMENTS`.
-    """
+    """Copy the strings of a region, or its elements of less than a byte, unless their type is refused."""
     if element in REFUSED_ELEMENTS:
         raise InvalidSlice(f"elements of type {element} cannot be sliced")
     output.shape = region.output_shape

@@ -18,7 +18,7 @@ from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 Array = npt.NDArray[Any]
 
 _INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64"})
-"""Element types of indices. OpenVINO refuses others, such as booleans."""
+"""Element types that indices can have."""
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 
 

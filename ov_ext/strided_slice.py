@@ -14,38 +14,19 @@ from sliceport.slicing import Masks, Region, StridedSliceSpec
 
 
 class StridedSlice(SlicingOp):
-    """OpenVINO StridedSlice-1 in Python; `ov_ext.StridedSlice` describes it."""
+    """OpenVINO StridedSlice-1 in Python; see `ov_ext.StridedSlice`.
+
+    Without `inputs`, OpenVINO sets inputs and masks later.
+    """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
     index_names = ("begin", "end", "strides")
 
-    def __init__(
-        self,
-        inputs: Sequence[Any] | None = None,
-        *,
-        begin_mask: Sequence[int] = (),
-        end_mask: Sequence[int] = (),
-        new_axis_mask: Sequence[int] = (),
-        shrink_axis_mask: Sequence[int] = (),
-        ellipsis_mask: Sequence[int] = (),
-    ) -> None:
-        """Build the operator on nodes, outputs of nodes, or values that become constants.
-
-        Without `inputs`, OpenVINO sets inputs and masks later.
-
-        Raises:
-            InvalidSlice: The inputs or masks break the rules of StridedSlice.
-        """
+    def __init__(self, inputs: Sequence[Any] | None = None, **masks: Sequence[int]) -> None:
         super().__init__()
-        masks = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
-        self._masks = Masks(*[tuple(map(int, mask)) for mask in masks])
+        self._masks = Masks.of(masks)
         if inputs is not None:
             self.set_inputs(inputs)
-
-    @property
-    def masks(self) -> dict[str, tuple[int, ...]]:
-        """The five masks by name."""
-        return self._masks.attributes
 
     def without_inputs(self) -> StridedSlice:
         """Return the same operator without inputs."""
@@ -73,9 +54,6 @@ class StridedSlice(SlicingOp):
 
     def check_inputs(self) -> None:
         """Check the inputs and the masks; see `SlicingOp`."""
-        count = self.get_input_size()
-        if count not in (3, 4):
-            raise InvalidSlice(f"it has 3 or 4 inputs, got {count}")
         self.check_lists()
         self._masks.check()
 

@@ -106,7 +106,10 @@ def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """Return arrays of integers plus 1, minus 1, and in reverse order. At the end of the range, the sign is changed."""
+    """Return the integers plus 1, minus 1 and, if that differs, in reverse order.
+
+    An integer at the end of its range is changed by 1 in the other direction.
+    """
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array

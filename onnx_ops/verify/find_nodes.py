@@ -30,8 +30,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 
     A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
     computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
-    runs grows with the nodes of the refused operators, and not with the model. `message` is that of the failure of the
-    whole model on `inputs`.
+    runs grows with the nodes of the refused operators, and not with the model. The whole model failed on `inputs` with
+    `message`.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     values, cases = dict(inputs), list[Case]()
@@ -56,7 +56,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 def _find_refused_alone(
     graph: OnnxGraph, first: Case, bad: Side, good: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
-    """Yield a case of each other node of the operator in `first` that the provider refuses alone, in the same way.
+    """Yield a case for each other node that has the operator of `first` and is refused alone with a similar message.
 
     Nothing is yielded if `first` has several nodes or is inside a body.
     """

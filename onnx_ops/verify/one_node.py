@@ -27,7 +27,7 @@ def output_names(node: Resolved) -> list[str]:
 
 
 def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
-    """Build a model of a node as Slice-13, Split-13 or ov_ext::StridedSlice. Its input is `data`.
+    """Build a model of one node, a Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes `outputs`.
 
     The model of an ov_ext::StridedSlice contains the operator's function.
     """

@@ -104,13 +104,15 @@ def run_on(
         say("looking for the first node that differs")
         findings = explain_findings(find_differences(dml, graph, arrays, list(different)), model.proto)
     else:
-        message = "output {!r} differs from " + onnxruntime_cpu.NAME + ": {}."
-        findings = tuple(Finding("different", "", "", message.format(*output)) for output in different.items())
+        findings = tuple(
+            Finding("different", "", "", f"output {name!r} differs from {onnxruntime_cpu.NAME}: {detail}.")
+            for name, detail in different.items()
+        )
     return ModelRun(facts, tuple(nodes), outputs, findings, results, tuple(dml.transient))
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. `is_compared` tells whether its nodes have been searched."""
+    """Return the finding about a model that does not run. Without a comparison, it names the way to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:

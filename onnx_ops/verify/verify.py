@@ -65,7 +65,7 @@ def verify_rewriting(
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
-    without graph optimisation, and also with it if the original model does. With optimisation, floats may differ by
+    without graph optimisation, and with it if the original model runs so, too. With optimisation, floats may differ by
     rounding, because fusions round differently.
 
     Args:

@@ -121,12 +121,7 @@ def has_compiler() -> bool:
 
 
 def build_into(folder: Path, openvino: Path, version: str) -> None:
-    """Build the library into a folder, with its record.
-
-    Args:
-        folder: The folder.
-        openvino: The folder of the openvino package.
-        version: The version of openvino.
+    """Build the library and its record into `folder`. `openvino` is the folder of the package openvino.
 
     Raises:
         BuildError: A tool is missing on this machine, or a step failed.
@@ -151,11 +146,7 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
 
 
 def _run_cmake(arguments: Sequence[str]) -> None:
-    """Run CMake.
-
-    Raises:
-        BuildError: CMake cannot be started, or fails.
-    """
+    """Run CMake. Raise BuildError if it cannot be started or fails."""
     command = [find_cmake() or "cmake", *arguments]
     try:
         process = subprocess.run(  # noqa: S603 - a fixed program, no shell
