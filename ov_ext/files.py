@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,17 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 
 @with_openvino_lock
-def read_model_bytes(data: bytes, weights: bytes) -> ov.Model:
+def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.Model:
     """Read a model like `read_model`, but from the bytes of its file, and of its `.bin` file if that is not empty.
+
+    `data_folder` is the folder of the external data files of an ONNX model.
 
     Raises:
         ModelError: OpenVINO does not read the model.
     """
     try:
-        return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
+        with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
+            return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 

@@ -29,7 +29,7 @@ def run_model(
     Raises:
         ModelError: OpenVINO does not read or run the model.
     """
-    model = read_model_bytes(whole.data, whole.weights)
+    model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
         for kind, read, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
             if len(read) != len(names):

@@ -17,11 +17,12 @@ _DESCRIPTIONS = frozenset(
 """Fields that are removed."""
 
 
-def anonymise(proto: onnx.ModelProto, seed: int, *, has_random_weights: bool) -> onnx.ModelProto:
+def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random_weights: bool) -> onnx.ModelProto:
     """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
+    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element. Random
+    weights are in the copy; without them, weights stay in the external data files in `data_folder`.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -29,7 +30,7 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, has_random_weights: bool) ->
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way
         if has_random_weights and isinstance(message, onnx.TensorProto):
-            _randomise(message, random)
+            _randomise(message, data_folder, random)
         _rename(message, names)
     return copy
 
@@ -43,9 +44,9 @@ def _walk(message: Any) -> Iterator[Any]:
                 yield from _walk(inner)
 
 
-def _randomise(tensor: onnx.TensorProto, random: np.random.Generator) -> None:
+def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Generator) -> None:
     """Replace the elements of a tensor by random ones if it is a weight; see `anonymise`."""
-    array = ir.serde.deserialize_tensor(tensor).numpy()
+    array = ir.serde.deserialize_tensor(tensor, data_folder).numpy()
     is_small = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
     if array.size > 1 and (is_small or "float" in array.dtype.name):
         wide = array.astype(np.float64)

@@ -294,19 +294,23 @@ class OnnxGraph:
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""
         names: list[str] = []
-        places: dict[bytes, int] = {}
+        places: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
             for model in models:
                 proto = onnx.ModelProto.FromString(model.data)
                 for tensor in proto.graph.initializer:
-                    if len(tensor.raw_data) >= _LARGE_BYTES:
-                        digest = hashlib.sha256(tensor.raw_data).digest()
-                        if digest not in places:
-                            places[digest] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-                            file.write(tensor.raw_data)
-                        size = len(tensor.raw_data)
-                        onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[digest], size)
-                        tensor.ClearField("raw_data")
+                    weight = Tensor(tensor, model.data_folder)
+                    if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
+                        continue
+                    # The place of an external weight is its key, because reading it for each cut would take long.
+                    key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
+                    if key not in places:
+                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                        file.write(weight.tobytes())
+                    tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
+                    size = weight.nbytes
+                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], size)
+                    tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
                 (folder / names[-1]).write_bytes(proto.SerializeToString())
         if not places:
@@ -317,7 +321,8 @@ class OnnxGraph:
         """Return the same graph with other names, and with random weights if `mode` is "weights"; see `Graph`."""
         from onnx_ops.verify.anonymise import anonymise
 
-        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=mode == "weights"))
+        proto = anonymise(self._proto, seed, data_folder=self._folder, has_random_weights=mode == "weights")
+        return OnnxGraph(proto, data_folder=self._folder)
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from openvino_models import MASKS
 
 import ov_ext
+from sliceport.cli.main import main
 
 MODELS = Path(__file__).parents[2] / "models"
 ZOO = MODELS.parents[1] / "shared" / "zoo"
@@ -162,3 +163,20 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     expected = data[::-1, 1, :3:2] if steps else data[:, 1, :3]
     assert np.array_equal(BUILT_IN.compile_model(model, "CPU")([data])[0], expected)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "openvino-cpu"])
+def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    weight = numpy_helper.from_array(np.random.default_rng(0).integers(-9, 9, (64, 64)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Concat", ["x", "w"], ["y"], axis=0)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [65, 64])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    assert main(["diff", str(path), "--on", engine]) == 0
+    assert "outputs: 1 equal" in capsys.readouterr().out
