@@ -73,9 +73,10 @@ class OpenVINOGraph:
             for output in node.outputs() if kind != "Result" else ():
                 key = _key(output)
                 if kind != "Constant" or key in results:
-                    name = name_of(output)
-                    self._names[key] = f"{key[0]}:{key[1]}" if name in self._outputs_by_name else name
-                    self._outputs_by_name[self._names[key]] = (number, key[1])
+                    node_name, index = node.get_friendly_name(), key[1]
+                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{number}:{index}")
+                    self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
+                    self._outputs_by_name[self._names[key]] = (number, index)
             if kind not in ("Constant", "Parameter", "Result"):
                 self._numbers.append(number)
                 nodes.append(self._describe(node))
@@ -216,8 +217,8 @@ def _is_constant(output: ov.Output) -> bool:
 
 
 def _key(output: ov.Output) -> tuple[str, int]:
-    """Return a key for an output: its node's name and its index. OpenVINO returns a new object for it each time."""
-    return output.get_node().get_friendly_name(), output.get_index()
+    """Return a key for an output, because OpenVINO returns a new object for it each time. Friendly names may repeat."""
+    return output.get_node().get_name(), output.get_index()
 
 
 def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Body]:
