@@ -18,7 +18,6 @@ from sliceport.diagnosis import Diagnosis
 from sliceport.errors import UsageError
 
 VARIABLE = "SLICEPORT_BACKEND"
-_REQUESTS = ("", "python", "native")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def backend() -> Backend:
         UsageError: The variable has another value, or requests native operators, which are missing.
     """
     requested = os.environ.get(VARIABLE, "")
-    if requested not in _REQUESTS:
+    if requested not in ("", "python", "native"):
         raise UsageError(f"{VARIABLE} must be python or native, got {requested!r}.")
     if requested == "python":
         return Backend("python", f"{VARIABLE}=python asks for it")

@@ -52,6 +52,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
 
 def _check(node: ov.Node) -> _Findings:
+    """Yield the findings about a node, which may be of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))

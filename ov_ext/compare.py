@@ -28,7 +28,6 @@ from sliceport.errors import ModelError
 from sliceport.formats import formats
 from sliceport.slicing import SplitSpec
 
-_SPECIFICATION = "the specification"
 _MAX_BYTES = 2**26
 """The most bytes of random data for a node, so that all copies of a comparison fit into 700 MiB."""
 
@@ -102,7 +101,7 @@ def _compare_node(
         with suppress(ModelError):  # Model.evaluate runs again below, as an engine, and its error is reported there.
             outputs = one_node.run(OPENVINO, data)
     if outputs is None:
-        reference, outputs = _SPECIFICATION, one_node.select(data)
+        reference, outputs = "the specification", one_node.select(data)
         engines = [EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
     for cut, output in zip(node.cuts, outputs, strict=True):

@@ -89,10 +89,9 @@ class OneNode:
         random = np.random.default_rng(seed)
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         flat: Any = tensor.data.reshape(-1)
-        if self._element.bitwidth < 8:
-            return _select_bytes(
-                Region.whole(self._shape), random.integers(0, 256, flat.nbytes, np.uint8), self._element
-            )
+        if self._element.bitwidth < 8:  # Selecting the whole region clears the unused bits.
+            data = random.integers(0, 256, flat.nbytes, np.uint8)
+            return _select_bytes(Region.whole(self._shape), data, self._element)
         limit = 2 if self._element == ov.Type.boolean else _MAX_RANDOM
         flat[...] = random.integers(0, limit, flat.size, np.uint8).astype(flat.dtype)
         return np.array(flat.view(np.uint8))
@@ -118,6 +117,7 @@ class OneNode:
         return strided_slice(inputs, masks)
 
     def _make_tensor(self, data: Bytes) -> ov.Tensor:
+        """Copy the bytes of the data into a tensor of the node's type and shape."""
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         if data.size:
             tensor.data.reshape(-1).view(np.uint8)[...] = data

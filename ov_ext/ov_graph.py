@@ -217,7 +217,10 @@ def _is_constant(output: ov.Output) -> bool:
 
 
 def _key(output: ov.Output) -> tuple[str, int]:
-    """Return a key for an output, because OpenVINO returns a new object for it each time. Friendly names may repeat."""
+    """Return a key for an output: the unique name of its node and its index. Friendly names may repeat.
+
+    The output itself is not a key, because OpenVINO returns a new object for it each time.
+    """
     return output.get_node().get_name(), output.get_index()
 
 

@@ -59,9 +59,10 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
                 f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
                 f"got {list(shape)}."
             )
-        declared, shapes[matching[0]] = matching[0].get_partial_shape(), ov.PartialShape(list(shape))
-        if not declared.compatible(shapes[matching[0]]):
+        declared, wanted = matching[0].get_partial_shape(), ov.PartialShape(list(shape))
+        if not declared.compatible(wanted):
             raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")
+        shapes[matching[0]] = wanted
     if shapes:
         try:
             model.reshape(shapes)

@@ -147,10 +147,8 @@ class SlicingOp(ov.Op):
     def check_lists(self, max_length: int | None = None) -> None:
         """Check the number of inputs, and that the index inputs are lists of integers of one length.
 
-        Types and shapes that are not known are not checked.
-
-        Args:
-            max_length: The rank of the data, which limits the lengths; None or 0 disables the limit.
+        Types and shapes that are not known are not checked. The rank of the data may be given as `max_length` of the
+        lists; None or 0 disables this limit.
 
         Raises:
             InvalidSlice: An input is missing, or has another type, rank or length.
@@ -192,7 +190,7 @@ class SlicingOp(ov.Op):
             raise InvalidSlice(f"{self.label()}: {error}.") from None
 
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
-        """Compute the output.
+        """Compute the output, and return True as OpenVINO expects.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator, a tensor has another element type than the node,

@@ -58,10 +58,7 @@ def as_indices(values: list[int]) -> ov.Node:
 def as_output(value: Any, index: int, label: str) -> ov.Output:
     """Return the output that becomes an input of a node.
 
-    Args:
-        value: An output, a node of one output, or values that become a constant.
-        index: The number of the input, for errors.
-        label: Operator and node, for errors.
+    `value` is an output, a node of one output, or values that become a constant. Errors name input `index` of `label`.
 
     Raises:
         InvalidSlice: `value` is of another kind.
@@ -95,7 +92,7 @@ def bounds_of(dim: ov.Dimension) -> Bounds:
 
 
 def dimension(bounds: Bounds) -> ov.Dimension:
-    """Return a size within bounds."""
+    """Return OpenVINO's dimension with these bounds."""
     return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
 
 
@@ -216,9 +213,9 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 
 
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether a value may be negative, because a node that it is computed from subtracts or holds such numbers.
+    """Return whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant.
 
-    The answer is also True for a constant that is too large to be read quickly, or that holds strings.
+    Constants count if they hold a negative number or strings, or if they are too large to be read quickly.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

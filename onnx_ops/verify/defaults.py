@@ -93,7 +93,9 @@ def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
     except Exception:  # The data file is missing or too short. The run of the model reports that.
         return []
     if tensor.dtype == ir.DataType.STRING:
-        return [np.array([_text(text) + "'" for text in default.flat], object).reshape(default.shape)]
+        # onnx-ir may hold a string as bytes, which need not be UTF-8.
+        texts = [text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text for text in default.flat]
+        return [np.array([f"{text}'" for text in texts], object).reshape(default.shape)]
     if tensor.dtype == ir.DataType.BOOL:
         return [~default]
     if tensor.dtype.is_integer():
@@ -118,8 +120,3 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]
-
-
-def _text(text: Any) -> str:
-    """Return a string that onnx-ir may hold as bytes, which need not be UTF-8."""
-    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)

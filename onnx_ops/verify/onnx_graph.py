@@ -143,6 +143,7 @@ class OnnxGraph:
         return proto
 
     def _add_constants(self, graph: onnx.GraphProto, names: Collection[str]) -> None:
+        """Add the constants among the values with these names to a graph."""
         graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
 
@@ -308,8 +309,7 @@ class OnnxGraph:
                         places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
                         file.write(weight.tobytes())
                     tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
-                    size = weight.nbytes
-                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], size)
+                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)
                     tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
                 (folder / names[-1]).write_bytes(proto.SerializeToString())

@@ -216,6 +216,7 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     """Compare the constants of a folded node with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
+    # A node in a branch that is never taken has no constants.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     # Bodies are not run, and floats may be folded in another order than they are computed in.
     if node.scope or not folded or node.element in _INEXACT:

@@ -16,7 +16,6 @@ from sliceport.errors import SliceportError
 from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder, write_json
 
-Progress = Callable[[str], None]
 _MAX_REASON = 300
 
 
@@ -24,7 +23,7 @@ class BuildError(SliceportError):
     """The operators in C++ cannot be built."""
 
 
-def build(say: Progress) -> Path:
+def build(say: Callable[[str], None]) -> Path:
     """Build the library for the installed openvino into the user's cache, unless it is there, and return its path.
 
     If several processes build at once, one builds and the others wait.

@@ -44,10 +44,8 @@ struct SlicedSize {
 };
 
 /// Returns the bounds of the size of an axis after slicing, which are exact if the step is known. `start` and `stop`
-/// are absent if the slice begins or ends at an end of the axis. `sliced_size` in `ov_ext/inference.py` explains why
-/// the extremes lie at the indices and sizes that are tried here.
-///
-/// \param step  Absent if it is not known exactly.
+/// are absent if the slice begins or ends at an end of the axis, `step` if it is not known. `sliced_size` in
+/// `ov_ext/inference.py` explains why the extremes lie at the indices and sizes that are tried here.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
                               const std::optional<Bounds>& stop,

@@ -49,6 +49,7 @@ void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
         tensor.set_shape(ov::Shape(sizes.begin(), sizes.end()));
 }
 
+/// Copies a region that is not empty. The tensors are packed and have elements of one type, which can be sliced.
 void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
     const auto element = data.get_element_type();
     if (element == ov::element::string)
@@ -184,8 +185,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs,
     return true;
 }
 
-/// Computes the output from the lower or the upper bounds of the data, and returns whether these and all indices are
-/// known.
+/// Computes the output from the lower or the upper bounds of the data. Returns false if these or an index is not known.
 bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
     ov::TensorVector inputs;
     for (size_t i = 0; i < get_input_size(); ++i) {

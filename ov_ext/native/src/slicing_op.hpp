@@ -99,9 +99,7 @@ protected:
     /// Returns the number of entries, or nothing if it is open.
     std::optional<int64_t> entry_count() const;
 
-    /// Checks that the index inputs are lists of integers of one length.
-    ///
-    /// \param max_length  The rank of the data, which limits the lengths; 0 disables the limit.
+    /// Checks that the index inputs are lists of integers of one length. A `max_length` above 0 limits this length.
     void check_lists(int64_t max_length = 0) const;
 
 private:

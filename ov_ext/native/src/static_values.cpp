@@ -66,7 +66,7 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
     return std::find(kinds.begin(), kinds.end(), node->get_type_info().name) != kinds.end();
 }
 
-/// Returns whether a value may be negative, because a node that it is computed from subtracts or holds such numbers.
+/// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is such a constant.
 bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);

@@ -31,7 +31,7 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
 /// Returns the bounds of a size.
 Bounds bounds_of(const ov::Dimension& dimension);
 
-/// Returns a size within bounds.
+/// Returns OpenVINO's dimension with these bounds.
 ov::Dimension dimension(const Bounds& bounds);
 
 }  // namespace sliceport
