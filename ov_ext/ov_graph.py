@@ -231,9 +231,13 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     """
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
-    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    parts = {
+        port.body_parameter_index: _list_parts(arrays[port.input_index], port)
+        for port in ports
+        if isinstance(port, SliceInputDescription)
+    }
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
-    counts = [-(-arrays[port.input_index].shape[port.axis] // abs(port.stride)) for port in sliced]
+    counts = list(map(len, parts.values()))
     graph = OpenVINOGraph(op.get_function().clone())
     counter, condition = -1, -1  # the parameter with the number of the iteration, and the result that is the condition
     if op.get_type_name() == "Loop":
@@ -241,10 +245,7 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
         counts.append(arrays[0].item() if arrays[1].item() else 0)  # the inputs are the trip count and a condition
     # A Loop whose trip count is below 0 runs until its condition is false.
     for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-        arguments |= {
-            port.body_parameter_index: _slice_for_iteration(arrays[port.input_index], port, iteration)
-            for port in sliced
-        }
+        arguments |= {index: parts_of_input[iteration] for index, parts_of_input in parts.items()}
         if counter >= 0:  # -1 if the body does not read the number
             arguments[counter] = np.array(iteration)
         body = _make_body(f"iteration {iteration}", graph, arguments)
@@ -270,13 +271,14 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
     return Body(title, graph, inputs)
 
 
-def _slice_for_iteration(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
-    """Return the part of an array that an iteration reads."""
-    start = slices.start if slices.start >= 0 else array.shape[slices.axis] + slices.start
-    first = start + iteration * slices.stride
-    if slices.stride < 0:  # `first` is the last element of the part.
-        first -= slices.part_size - 1
-    return np.take(array, range(first, first + slices.part_size), slices.axis)
+def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
+    """Return the parts of an array that the first iterations read; `start` and `end` of the slices are included."""
+    size = array.shape[slices.axis]
+    start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
+    count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)
+    first = start if slices.stride > 0 else start - (slices.part_size - 1)  # A backward part ends at `start`.
+    indices = (first + i * slices.stride for i in range(count))
+    return [np.take(array, range(index, index + slices.part_size), slices.axis) for index in indices]
 
 
 def _dims_of(shape: ov.PartialShape) -> list[int | None] | None:
