@@ -13,6 +13,7 @@ import openvino as ov
 import pytest
 from amounts import some
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import parse
 from openvino_models import MASKS
 
 import ov_ext
@@ -167,15 +168,8 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
 
 @pytest.mark.parametrize("engine", ["openvino", "openvino-cpu"])
 def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    weight = numpy_helper.from_array(np.random.default_rng(0).integers(-9, 9, (64, 64)).astype(np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Concat", ["x", "w"], ["y"], axis=0)],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [65, 64])],
-        [weight],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = parse("(float[1, 64] x) => (float[65, 64] y) { y = Concat <axis = 0> (x, w) }", 17)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
     assert main(["diff", str(path), "--on", engine]) == 0
