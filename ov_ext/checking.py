@@ -38,7 +38,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is of another type, or `input_shapes` do not fit it.
+        UsageError: `model` is of another type, `input_shapes` do not fit it, or see `backend`.
     """
     opened = read_with_shapes(model, input_shapes)
     return NodeFindings(

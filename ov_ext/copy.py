@@ -79,6 +79,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
 
 @lru_cache(1)
 def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process needs threads of its own
+    """Return the threads of the process `pid`."""
     return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_allow_all_cores)
 
 

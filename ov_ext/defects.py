@@ -185,7 +185,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 def _may_be_scalar(view: BuiltInNode) -> bool:
     """Return whether the data may be a scalar: its rank is 0, or its rank is open and no entry consumes an axis."""
-    if view.rank is not None or view.count is None:
+    if view.rank is not None or view.count is None:  # Entries of an unknown number are taken to consume axes.
         return view.rank == 0
     return all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
 

@@ -9,11 +9,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-_NAMED = frozenset({"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"})
+_NAMED = {"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"}
 """Messages whose field `name` an author chooses."""
-_DESCRIPTIONS = frozenset(
-    {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
-)
+_DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
 """Fields that are removed."""
 
 

@@ -41,9 +41,7 @@ from sliceport.formats import formats
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
-_INEXACT = frozenset(
-    dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
-)
+_INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
 """Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
 """Limit for the random elements of a node that runs alone."""
