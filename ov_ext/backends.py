@@ -18,7 +18,6 @@ from sliceport.diagnosis import Diagnosis
 from sliceport.errors import UsageError
 
 VARIABLE = "SLICEPORT_BACKEND"
-_REQUESTS = ("", "python", "native")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def backend() -> Backend:
         UsageError: The variable has another value, or requests native operators, which are missing.
     """
     requested = os.environ.get(VARIABLE, "")
-    if requested not in _REQUESTS:
+    if requested not in ("", "python", "native"):
         raise UsageError(f"{VARIABLE} must be python or native, got {requested!r}.")
     if requested == "python":
         return Backend("python", f"{VARIABLE}=python asks for it")
@@ -56,7 +55,7 @@ def backend() -> Backend:
 
 
 def diagnose_native() -> Diagnosis:
-    """Return whether the operators in C++ are used, for `sliceport doctor`."""
+    """Return the diagnosis of `sliceport doctor` about the operators in C++: whether they are used, or why not."""
     name = "operators in C++"
     try:
         chosen = backend()
@@ -64,11 +63,13 @@ def diagnose_native() -> Diagnosis:
         return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
     if chosen.path is not None:
         return Diagnosis(name, "ok", f"used, because {chosen.reason}")
+    # The advice after the semicolon is replaced by the one below.
     detail = f"those in Python are used, because {chosen.reason.partition('; ')[0]}"
-    if os.environ.get(VARIABLE):
+    if os.environ.get(VARIABLE):  # The user has chosen the operators in Python.
         return Diagnosis(name, "ok", detail)
     missing_tool = missing_tools()
     advice = f"run: {BUILD_COMMAND}" if missing_tool is None else f"{missing_tool}, then run: {BUILD_COMMAND}"
+    # A library that is found but not used cannot be loaded.
     return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 
 
@@ -88,7 +89,7 @@ def _find_native() -> Backend:
 
 @cache
 def load_factory(path: Path) -> Any:
-    """Return the factory of a library's nodes, which keeps the library loaded.
+    """Return a factory that builds the nodes of a library, and keeps the library loaded.
 
     Raises:
         RuntimeError: OpenVINO cannot load the library.

@@ -23,7 +23,9 @@ from sliceport.errors import DynamicSlice, InvalidSlice
 ENGINES = ("openvino-cpu", "openvino")
 """The engines whose proven defects `check` finds in OpenVINO models."""
 _Findings = Iterator[tuple[Defect, Kind, str]]
-_VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
+"""The findings about a node: the defect, the kind, and a detail that may be empty."""
+_KEEP_VALUES = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that pass on the values of an index input."""
 
 
 @with_openvino_lock
@@ -36,7 +38,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is of another type, or `input_shapes` do not fit it.
+        UsageError: `model` is of another type, `input_shapes` do not fit it, or see `backend`.
     """
     opened = read_with_shapes(model, input_shapes)
     return NodeFindings(
@@ -50,7 +52,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
 
 def _check(node: ov.Node) -> _Findings:
-    """Yield the findings about a node: the defect, the kind, and a detail that may be empty."""
+    """Yield the findings about a node, which may be of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))
@@ -61,45 +63,42 @@ def _check(node: ov.Node) -> _Findings:
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
-    """Yield the defects of a Slice or StridedSlice, and the values at run time that would make it wrong."""
+    """Yield the defects that a Slice or StridedSlice triggers now, and those that values at run time may trigger."""
     for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong if an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
-    steps = view.values[2] if len(view.values) > 2 else [1]
-    if steps is None or None in steps:
-        yield (
-            REPORTED["step at run time"],
-            "fragile",
-            f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
-        )
-    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
-    if inputs:
-        yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, inputs))} needs more than 32 bits"
+    if view.steps is None or None in view.steps:
+        detail = f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+        yield REPORTED["step at run time"], "fragile", detail
+    wide_parameters = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
+    if wide_parameters:
+        yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, wide_parameters))} needs more than 32 bits"
 
 
 def _find_wide_parameter(source: ov.Output) -> str:
-    """Return the name of the 64-bit Parameter that an index input reads, possibly through `_VIEWS`, or "" if none."""
+    """Return the name of the 64-bit Parameter that an index input reads, or "" if it reads another value."""
     node = source.get_node()
-    while node.get_type_name() in _VIEWS:
+    while node.get_type_name() in _KEEP_VALUES:
         node = node.input_value(0).get_node()
     is_wide = node.get_type_name() == "Parameter" and node.get_output_element_type(0).bitwidth == 64
     return str(node.get_friendly_name()) if is_wide else ""
 
 
 def _check_split(node: ov.Node) -> _Findings:
-    """Yield a finding if constant lengths of a VariadicSplit allow only one size of an open axis of a model's input.
+    """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open.
 
     Raises:
         InvalidSlice: The node breaks its specification.
     """
     with suppress(DynamicSlice):
         resolve(node)
-        return
+        return  # Nothing is open.
     data, *indices = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
     constants = [index.data.reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
+    # A Split has one index input, the axis. A length of -1 stands for the rest of the axis, whatever its size is.
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return
     (axis,), lengths = constants

@@ -27,9 +27,6 @@ from sliceport.errors import ModelError
 from sliceport.formats import formats
 from sliceport.slicing import SplitSpec
 
-REFERENCE = OPENVINO
-_SPECIFICATION = "the specification"
-_MAX_RANDOM = 100
 _MAX_BYTES = 2**26
 """The most bytes of random data for a node, so that all copies of a comparison fit into 700 MiB."""
 
@@ -49,13 +46,8 @@ def compare(
     compared with the specification instead. An engine does not run a node if a known defect would end its process. A
     difference that a known defect explains names that defect.
 
-    Args:
-        model: A file's path, or an `openvino.Model`.
-        input_shapes: Sizes for inputs by name.
-        executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default are those of
-            the format and the validators that are installed.
-        feature_level: The DirectML feature level to lower for.
-        seed: The seed of the random data.
+    The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
+    the format and the validators that are installed take part.
 
     Raises:
         UsageError: `model` is not a model, an executor is unknown, or another option is not valid or does not fit.
@@ -78,15 +70,15 @@ def compare(
         input_shapes=input_shapes or {},
         feature_level=program.feature_level,
         seed=seed,
-        executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
+        executors=None if executors is None else (OPENVINO, *(engine.name for engine in engines)),
     )
-    return Report(tuple(comparisons), program, f"{REFERENCE} {ov.__version__}", command)
+    return Report(tuple(comparisons), program, f"{OPENVINO} {ov.__version__}", command)
 
 
 def _compare_node(
     lowered: LoweredNode, one_node: OneNode, engines: Sequence[Engine], seed: int
 ) -> Iterator[Comparison]:
-    """Yield the comparison of each engine on one node, or one refusal or error for all."""
+    """Yield the comparison of each engine on one node, or a single refusal or error if the node cannot be compared."""
     node = lowered.resolved
     if isinstance(node.spec, SplitSpec):
         engines = [engine for engine in engines if engine.name != OURS.name]  # ov_ext has no Split.
@@ -96,19 +88,19 @@ def _compare_node(
     size = one_node.count_bytes()
     if size > _MAX_BYTES:
         detail = f"{node.label}: its data of {size} bytes are more than the {_MAX_BYTES} that are compared."
-        yield Comparison(lowered, REFERENCE, "error", detail, alone=True)
+        yield Comparison(lowered, OPENVINO, "error", detail, alone=True)
         return
     try:
-        data = one_node.random_data(seed, _MAX_RANDOM)
+        data = one_node.random_data(seed)
     except ValueError as error:  # NumPy limits the number of axes.
-        yield Comparison(lowered, REFERENCE, "error", f"{node.label}: its data cannot be made ({error}).", alone=True)
+        yield Comparison(lowered, OPENVINO, "error", f"{node.label}: its data cannot be made ({error}).", alone=True)
         return
-    reference, outputs = REFERENCE, None
-    if not one_node.defects_on(REFERENCE):
+    reference, outputs = OPENVINO, None
+    if not one_node.defects_on(OPENVINO):
         with suppress(ModelError):  # Model.evaluate runs again below, as an engine, and its error is reported there.
-            outputs = one_node.run(REFERENCE, data)
+            outputs = one_node.run(OPENVINO, data)
     if outputs is None:
-        reference, outputs = _SPECIFICATION, one_node.select(data)
+        reference, outputs = "the specification", one_node.select(data)
         engines = [EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
     for cut, output in zip(node.cuts, outputs, strict=True):

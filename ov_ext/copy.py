@@ -32,16 +32,16 @@ class Plan:
         output_shape: The shape of the output.
     """
 
-    __slots__ = ("_index", "_is_empty", "_sizes", "_target", "output_shape")
+    __slots__ = ("_index", "_is_empty", "_source_shape", "_target_shape", "output_shape")
 
     def __init__(self, region: Region) -> None:
         merged = region.coalesce()
         self.output_shape = region.output_shape
         self._is_empty = region.is_empty
         self._index = merged.slices
-        # The shapes in which `copy` views the source and the target; None for the shape that the tensor has already.
-        self._sizes = None if merged.input_shape == region.input_shape else merged.input_shape
-        self._target = None if merged.output_shape == region.output_shape else merged.output_shape
+        # The shapes in which `copy` views source and target; None for a tensor that has its shape already.
+        self._source_shape = None if merged.input_shape == region.input_shape else merged.input_shape
+        self._target_shape = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
         """Copy the region of a packed tensor with elements of whole bytes into a packed tensor of `output_shape`."""
@@ -49,12 +49,12 @@ class Plan:
             return
         if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
             source, target = as_unsigned(source), as_unsigned(target)
-        selected = (source if self._sizes is None else source.reshape(self._sizes))[self._index]
-        flat = target if self._target is None else target.reshape(self._target)
+        selected = (source if self._source_shape is None else source.reshape(self._source_shape))[self._index]
+        merged_target = target if self._target_shape is None else target.reshape(self._target_shape)
         if target.nbytes < MIN_PARALLEL_BYTES or len(_CORES) == 1:
-            np.copyto(flat, selected)
+            np.copyto(merged_target, selected)
         else:
-            _copy_in_parts(selected, flat)
+            _copy_in_parts(selected, merged_target)
 
 
 def _copy_in_parts(source: Array, target: Array) -> None:
@@ -79,6 +79,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
 
 @lru_cache(1)
 def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process needs threads of its own
+    """Return the threads of the process `pid`."""
     return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_allow_all_cores)
 
 
@@ -92,13 +93,13 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """Return a view as unsigned integers of the same width, so that NumPy copies bits, or `array` if NumPy has none."""
-    kind = _BY_WIDTH.get(array.dtype.itemsize)
-    return array if kind is None or array.dtype == kind else array.view(kind)
+    """Return a view as unsigned integers, so that NumPy copies bits; `array` itself if none has the same width."""
+    unsigned = _BY_WIDTH.get(array.dtype.itemsize)
+    return array if unsigned is None or array.dtype == unsigned else array.view(unsigned)
 
 
 def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) -> Array:
-    """Return the packed bytes of a region of a packed tensor whose elements are smaller than a byte.
+    """Select a region of a packed tensor whose elements are smaller than a byte, and return its packed bytes.
 
     Args:
         region: The region to copy.
@@ -110,12 +111,9 @@ def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) ->
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
     shifts = shifts if lowest_first else shifts[::-1]
     mask = (1 << bits) - 1
-    elements = (
-        ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)[: prod(region.input_shape)].reshape(region.input_shape)
-    )
-    selected = np.empty(region.output_shape, np.uint8)
-    Plan(region).copy(elements, selected)
-    padded = np.zeros(-(-selected.size // per_byte) * per_byte, np.uint8)
-    padded[: selected.size] = selected.reshape(-1)
+    unpacked = ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)
+    elements = unpacked[: prod(region.input_shape)].reshape(region.input_shape)
+    selected = elements[region.slices].reshape(-1)
+    padded = np.pad(selected, (0, -selected.size % per_byte))  # fills the last byte with zeros
     joined: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
     return joined

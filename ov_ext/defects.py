@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from operator import and_, or_
 
@@ -12,18 +11,18 @@ import openvino as ov
 
 from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, build_custom, inputs_of, kind_of, masks_of
-from ov_ext.read import resolve
 from ov_ext.static_values import bounds_of, list_bounds, list_length
 from sliceport.defects import openvino as table
 from sliceport.defects.defect import Defect
-from sliceport.errors import DynamicSlice
-from sliceport.slicing import Entry, Masks, Region
+from sliceport.slicing import Entry, Masks
 
-FLOAT_EXACT = 2**24  # All integers up to this one are exact in 32-bit floats.
+_FLOAT_EXACT = 2**24
+"""The greatest integer up to which 32-bit floats hold every integer exactly."""
 _INT32_MIN = -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
+"""Element types of less than a byte."""
 _UNPACKED = frozenset({"u4", "i4"})
-"""The types of less than a byte whose elements the CPU plugin converts to bytes."""
+"""The types of `SUB_BYTES` whose elements the CPU plugin converts to bytes."""
 
 
 class BuiltInNode:
@@ -35,6 +34,7 @@ class BuiltInNode:
         inputs: The inputs of the node.
         values: The elements of each index input. An element, or a whole list, is None if it is not known before the
             model runs.
+        steps: The list of step or strides in `values`; empty without this input, which means that all steps are 1.
         masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries, or None if it is not known.
@@ -47,6 +47,7 @@ class BuiltInNode:
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
         self.values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
+        self.steps = self.values[2] if len(self.values) > 2 else []
         self.at_run_time = any(values is None or None in values for values in self.values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
@@ -57,7 +58,7 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries of a StridedSlice, aligned with the axes; empty for a Slice, or if the rank or count is open."""
+        """The entries of a StridedSlice, aligned with the axes; none for a Slice, or if rank or count is not known."""
         return [] if self.rank is None else self._align(self.rank)
 
     @cached_property
@@ -65,8 +66,8 @@ class BuiltInNode:
         """Whether an entry of StridedSlice may walk backward through an empty axis."""
         if self.count is None:  # Any axis may have an entry.
             shape = self.inputs[0].get_partial_shape()
-            is_open = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
-            return self.op == "StridedSlice" and is_open
+            may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
+            return self.op == "StridedSlice" and may_be_empty
         # With an open rank, entries can be aligned as if each of them had an axis.
         entries = self.entries if self.rank is not None else self._align(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
@@ -80,42 +81,25 @@ class BuiltInNode:
         """
         return build_custom(self.node)
 
-    @cached_property
-    def region(self) -> Region | None:
-        """The selected region, or None if the data's shape or an index is not known before the model runs.
-
-        Raises:
-            InvalidSlice: The node breaks the rules of its operator.
-        """
-        with suppress(DynamicSlice):
-            return resolve(self.node).regions[0]
-        return None
-
-    @property
-    def all_values(self) -> list[list[int]] | None:
-        """The elements of all index inputs, or None if one is not known."""
-        lists = [values for values in self.values if values is not None and None not in values]
-        return lists if len(lists) == len(self.values) else None  # type: ignore[return-value]
-
     def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
         """Return whether an entry of StridedSlice slices an axis that may be empty by a stride that may be negative."""
         if entry.kind != "slice":
             return False
         shape = self.inputs[0].get_partial_shape()
-        if len(self.values) < 3 or (shape.rank.is_static and shape[entry.axis].get_min_length() > 0):
+        if self.steps == [] or (shape.rank.is_static and shape[entry.axis].get_min_length() > 0):
             return False
-        steps = self.values[2]
-        step = None if steps is None else steps[entry.position]
+        step = None if self.steps is None else self.steps[entry.position]
         return step is None or step < 0
 
     def _align(self, rank: int) -> list[Entry]:
+        """Return the entries for data of a rank; none for a Slice, or if the number of entries is not known."""
         if self.op == "Slice" or self.count is None:
             return []
         return self.masks.entries(self.count, rank)
 
     @cached_property
     def aligned_masks(self) -> Masks:
-        """The masks with one bit for each entry, or as long as the longest mask if the number is open."""
+        """The masks with one bit for each entry, or as long as the longest mask if `count` is not known."""
         count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
         return self.masks.align(count)
 
@@ -130,7 +114,7 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
 
 
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the masks trigger; the `trigger` of each defect has its condition in words."""
+    """Yield the defects that the masks trigger. The `trigger` of each defect states its condition in words."""
     if view.op != "StridedSlice":
         return
     new, shrink, ellipsis = view.aligned_masks.new_axis, view.aligned_masks.shrink_axis, view.aligned_masks.ellipsis
@@ -156,33 +140,29 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     """Yield the defects that the number of entries, the types or the elements of the index inputs trigger."""
+    least_bits = min(source.get_element_type().bitwidth for source in view.inputs[1:])
+    shape = view.inputs[0].get_partial_shape()
     if view.count == 0 and view.at_run_time:
         yield table.NO_ENTRIES
-    elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
-        narrow = [source for source in view.inputs[1:] if source.get_element_type().bitwidth <= 8]
-        if narrow:
-            yield table.NARROW_NO_ENTRIES
+    elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
+        yield table.NARROW_NO_ENTRIES
     is_constant = [values is not None and None not in values for values in view.values]
-    if view.op == "Slice" and is_constant == [True, True, True, False] and view.inputs[0].get_partial_shape().is_static:
+    if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
         yield table.AXES_AT_RUN_TIME
-    if view.count != 0 and any(source.get_element_type().bitwidth < 8 for source in view.inputs[1:]):
+    if view.count != 0 and least_bits < 8:
         yield table.PACKED_INDEX
-    steps = view.values[2] if len(view.values) > 2 else None
-    if any(step is not None and step <= _INT32_MIN for step in steps or ()):
+    if any(step is not None and step <= _INT32_MIN for step in view.steps or ()):
         yield table.FAR_STRIDE
-    for source, values in zip(view.inputs[1:], view.values, strict=True):
-        if source.get_element_type() == ov.Type.u64 and any(
-            value is not None and value >= 2**63 for value in values or ()
-        ):
-            yield table.UNSIGNED_INDEX
-            return
+    # Only a list of type u64 can hold such a value.
+    if any(value is not None and value >= 2**63 for values in view.values for value in values or ()):
+        yield table.UNSIGNED_INDEX
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     """Yield the defects that the type, rank or sizes of the data trigger, or that show in wrongly inferred shapes."""
     data = view.inputs[0]
     shape = data.get_partial_shape()
-    is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
+    is_folded = data.get_node().get_type_name() == "Constant" and not view.at_run_time
     if view.element in SUB_BYTES and (is_folded or view.op == "StridedSlice" or view.element not in _UNPACKED):
         yield table.SUB_BYTE
     if view.element == "string":
@@ -204,27 +184,25 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:
-    """Return whether the data may be a scalar: the rank is 0, or it is open and no entry consumes an axis."""
-    if view.rank is not None or view.count is None:
+    """Return whether the data may be a scalar: its rank is 0, or its rank is open and no entry consumes an axis."""
+    if view.rank is not None or view.count is None:  # Entries of an unknown number are taken to consume axes.
         return view.rank == 0
     return all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether the CPU plugin rounds a size to a 32-bit float, or an open size is always above `FLOAT_EXACT`."""
+    """Return whether a size is rounded by the CPU plugin's 32-bit floats. An open size counts if it is above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
-    return bool(size.get_min_length() > FLOAT_EXACT)
+    return bool(size.get_min_length() > _FLOAT_EXACT)
 
 
 def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
-    """Return whether the inferred shape allows all sizes of the exact one.
-
-    OpenVINO gives an impossible size the lower bound -1. An inferred shape with such a size allows none.
-    """
+    """Return whether the inferred shape allows all sizes of the exact one."""
     if len(inferred) != len(exact):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
+    # OpenVINO gives a size that it takes for impossible the lower bound -1.
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 

@@ -37,12 +37,7 @@ class OpenVINOEngine:
 
 @dataclass(frozen=True)
 class WholeModels(OpenVINOEngine):
-    """An engine that also runs whole models.
-
-    Attributes:
-        options: See `ModelEngine`.
-        model_formats: See `ModelEngine`.
-    """
+    """An engine that also runs whole models; see `ModelEngine` for its attributes."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     model_formats: tuple[str, ...] = ("openvino", "onnx")
@@ -60,14 +55,14 @@ class WholeModels(OpenVINOEngine):
         """Run a model in this process; see `ModelEngine`.
 
         Raises:
-            ModelError: OpenVINO does not read or run it.
+            ModelError: OpenVINO does not read or run the model.
         """
         from ov_ext.run_model import run_model
 
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the cause if the CPU plugin fails with its default precision but not in f32; see `NamesCause`."""
+        """Return the cause if the CPU plugin fails in its default type but not in f32, or else ""; see `NamesCause`."""
         if self.name != "openvino-cpu" or "precision" in options or fails({**options, "precision": "f32"}):
             return ""
         return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"

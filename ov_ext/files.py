@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     Raises:
         UsageError: `path` is not a path.
         ModelError: The file does not exist, or OpenVINO does not read it.
+        MemoryError: OpenVINO ran out of memory.
     """
     check_path(path, "model")
     name = os.fspath(path)
-    weights = f"{os.path.splitext(name)[0]}.bin"
-    for file in (name, weights):
+    stem, suffix = os.path.splitext(name)
+    for file in (name,) if suffix == ".onnx" else (name, f"{stem}.bin"):  # Weights of ONNX are in files of any name.
         if os.path.exists(file) and not os.path.isfile(file):
             raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
@@ -49,22 +51,25 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 
 @with_openvino_lock
-def read_bytes(data: bytes, weights: bytes = b"") -> ov.Model:
-    """Read a model like `read_model`, but from the bytes of its file, and of its weights if it is IR.
+def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.Model:
+    """Read a model like `read_model`, but from the bytes of its file, and of its `.bin` file if that is not empty.
+
+    `data_folder` is the folder of the external data files of an ONNX model.
 
     Raises:
-        ModelError: OpenVINO does not read it.
+        ModelError: OpenVINO does not read the model.
     """
     try:
-        return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
-    except Exception as error:  # each front end raises errors of its own
+        with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
+            return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
+    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 def _new_core() -> ov.Core:
     """Return a Core that reads our operators."""
     core = ov.Core()
-    if sys.platform == "win32":  # Windows cannot replace a mapped file, so the model could not be overwritten.
+    if sys.platform == "win32":  # Windows cannot replace a mapped file, so the caller could not overwrite the model.
         core.set_property({"ENABLE_MMAP": False})
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
@@ -103,14 +108,12 @@ def write_model(
 ) -> None:
     """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
 
-    If the model has operators of ov_ext, its `rt_info`, and so the file, gets a note about the origin of these
-    operators. Nodes without a name get one.
-
     Args:
-        model: The model.
+        model: The model, which is changed: nodes without a name get one, and if it has operators of ov_ext, its
+            `rt_info` gets a note about the origin of these operators.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
-        accept: Decides whether to keep the written `.xml` file, given its path.
+        accept: Decides whether to keep the written files, given the path of a temporary `.xml` file.
 
     Raises:
         UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.

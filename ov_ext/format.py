@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
@@ -59,7 +59,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the shapes of the inputs of a file, or of an object."""
+        """Return the shapes of the inputs of a model, a file or an object."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 
@@ -75,7 +75,7 @@ class OpenVINO:
         New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
         tensor names, or else by the node's friendly name, with the output's number if there are several.
         """
-        read = _read(model, input_shapes)
+        read = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
@@ -111,26 +111,12 @@ class OpenVINO:
 
         return OpenVINOGraph(read)
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:  # noqa: ARG002
-        """Refuse: DirectML does not run IR.
-
-        Raises:
-            UsageError: Always.
-        """
+    def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
+        """Raise UsageError, because DirectML does not run IR."""
         raise UsageError(f"onnxruntime's DirectML provider runs ONNX models, not OpenVINO IR, got '{model}'.")
 
-    def rewrite(
-        self,
-        model: Any,
-        output: Path | None,  # noqa: ARG002
-        passes: Sequence[str] | None = None,  # noqa: ARG002
-        **options: Any,  # noqa: ARG002
-    ) -> Result:
-        """Refuse: `rewrite` accepts only ONNX models.
-
-        Raises:
-            UsageError: Always.
-        """
+    def rewrite(self, model: Any, *_: Any, **__: Any) -> Result:
+        """Raise UsageError, because `rewrite` accepts only ONNX models."""
         description = f"'{model}'" if is_path(model) else type(model).__name__
         raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {description}.")
 
@@ -150,6 +136,7 @@ class OpenVINO:
             UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
             ModelError: The model cannot be read.
             NotVerified: The verification came to no result.
+            MissingExtra: openvino is not installed.
         """
         from ov_ext import read_model, write_model
         from ov_ext.hardening import harden
@@ -162,28 +149,24 @@ class OpenVINO:
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes)
-        verifications: list[Verification] = []
+        verification: Verification | None = None
 
         def accept(changed: ov.Model) -> bool:
+            nonlocal verification
             if verify:
-                verifications.append(verify_or_refuse(lambda: verify_hardening(model, changed, **options)))
-            return not verify or verifications[0].is_equal
+                verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
+            return verification is None or verification.is_equal
 
-        if output is not None:
-            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
-        else:
+        if output is None:
             accept(hardened)
-        verification = verifications[0] if verifications else None
-        is_refused = verification is not None and not verification.is_equal
-        return Result(report, verification, None if is_path(model) or is_refused else hardened)
+        else:
+            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+        result = Result(report, verification, None if is_path(model) else hardened)
+        return result if result.is_written else replace(result, model=None)
 
 
 def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
-    """Read or copy a model; see `read_with_shapes`.
-
-    Raises:
-        MissingExtra: openvino is not installed.
-    """
+    """Read or copy a model; see `read_with_shapes`. Raise MissingExtra if openvino is not installed."""
     from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
     from ov_ext.files import read_with_shapes
 
@@ -191,12 +174,10 @@ def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
 
 
 def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
-    """Read a model; rewrite the slicing of a file of another format if OpenVINO does not read the file as it is.
+    """Read a model, and return it with notes for the report.
 
-    OpenVINO does not convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
-
-    Returns:
-        The model, and notes for the report.
+    The slicing of a file of another format is rewritten if OpenVINO does not read the file as it is. OpenVINO does not
+    convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
 
     Raises:
         ModelError: OpenVINO reads the file neither before nor after the rewriting.
@@ -217,11 +198,7 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
 
 
 def _check_keeps_data(model: Path, output: Path) -> None:
-    """Check that the output does not replace the data files of a model of another format.
-
-    Raises:
-        UsageError: The output would replace a data file.
-    """
+    """Raise UsageError if the output would replace a data file of a model of another format."""
     format_ = format_of(model)
     if format_.name == OpenVINO.name or not isinstance(format_, ManyFiles):
         return

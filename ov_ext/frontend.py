@@ -19,9 +19,9 @@ DOMAIN = "ov_ext"
 
 
 def register(core: ov.Core) -> None:
-    """Let a Core read IR files with our operators, import compiled models with them, and read ONNX files with them.
+    """Let a Core read IR files and import compiled models that contain our operators, and read ONNX files with them.
 
-    The operators are of the kind that `backend` chooses. A model that holds operators of the other kind runs as well.
+    The operators are of the kind that `backend` chooses. A model with operators of the other kind runs as well.
 
     Args:
         core: The Core. Registering twice does no harm.
@@ -29,7 +29,7 @@ def register(core: ov.Core) -> None:
     Raises:
         UsageError: See `backend`.
     """
-    for extension in (*operator_extensions(backend()), *onnx_extensions()):
+    for extension in (*operator_extensions(), *onnx_extensions()):
         core.add_extension(extension)
 
 
@@ -43,39 +43,34 @@ def onnx_extensions() -> list[Any]:
 
 
 def strided_slice_extension() -> Any:
-    """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it.
-
-    Raises:
-        UsageError: See `backend`.
-    """
+    """Return the extension with which OpenVINO reads `ov_ext::StridedSlice`; see `onnx_extensions`."""
     return ConversionExtension("StridedSlice", DOMAIN, partial(_convert_strided_slice, backend()))
 
 
 def _convert_slice(using: Backend, node: Any) -> list[ov.Output]:
-    """Convert ONNX Slice. Its bounds are attributes up to opset 9 and inputs from opset 10 on."""
+    """Convert ONNX Slice. Its indices are attributes up to opset 9 and inputs from opset 10 on."""
     inputs = [_get_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
-        start, stop = (_make_constant(node.get_attribute(name)) for name in ("starts", "ends"))
+        starts, ends = (_make_constant(node.get_attribute(name)) for name in ("starts", "ends"))
         axes = _make_constant(node.get_attribute("axes")) if node.has_attribute("axes") else None
-        step = None
+        steps = None
     else:
-        start, stop, axes, step = [*inputs, None, None][1:5]
-    if step is None:
-        step = ones_like(start)
-    arguments = [inputs[0], start, stop, step] + ([] if axes is None else [axes])
-    return make_node(SLICE, arguments, using=using).outputs()  # type: ignore[no-any-return]
+        starts, ends, axes, steps = [*inputs, None, None][1:5]  # the last two are optional
+    arguments = [inputs[0], starts, ends, ones_like(starts) if steps is None else steps]
+    return make_node(SLICE, arguments if axes is None else [*arguments, axes], using=using).outputs()  # type: ignore[no-any-return]
 
 
 def _convert_strided_slice(using: Backend, node: Any) -> list[ov.Output]:
+    """Convert `ov_ext::StridedSlice`."""
     inputs = [_get_input(node, i) for i in range(node.get_input_size())]
     masks = Masks.of({name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)})
-    while inputs and inputs[-1] is None:
+    while inputs and inputs[-1] is None:  # the optional strides may have the name ""
         inputs.pop()
     return make_node(STRIDED_SLICE, inputs, masks, using=using).outputs()  # type: ignore[no-any-return]
 
 
 def _get_input(node: Any, index: int) -> ov.Output | None:
-    """Return an input, or None if it is optional and left out."""
+    """Return an input, or None if the model leaves it out."""
     source = node.get_input(index)
     return None if source.get_node().get_type_name() == "NullNode" else source
 

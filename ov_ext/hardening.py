@@ -11,12 +11,13 @@ from openvino import opset1, opset8
 from ov_ext.defects import SUB_BYTES, BuiltInNode, find_defects
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
+from ov_ext.read import resolve
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.static_values import as_constant
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.defects.openvino import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, WRONG_BOUNDS
-from sliceport.errors import InvalidSlice
+from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.hardening import Change, Hardening, InvalidNode
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 from sliceport.slicing.masks import Entry, Masks
@@ -31,13 +32,16 @@ def harden(model: ov.Model) -> Hardening:
     A node is rewritten if it triggers a defect of `sliceport.defects.openvino`, except for defects that only show when
     the model runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
     `benchmark_app` run the model. If the built-in operators have defects too, an operator of ov_ext replaces the node.
-    Names are kept as by `use_custom_ops`.
+    `use_custom_ops` describes which names are kept.
 
     Args:
         model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
 
     Returns:
         The changes with their reasons.
+
+    Raises:
+        UsageError: See `backend`.
     """
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
@@ -67,47 +71,44 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node and its operators in words, or (None, None) if none computes it correctly."""
+    """Return the replacement of a node and its operators in words, or (None, None) if no operator is right."""
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
+    custom = view.custom_node, f"ov_ext.{view.op}"
     if view.element in SUB_BYTES:
-        return _replace_sub_byte(view)
+        return _replace_sub_byte(view, custom)
     if MANY_ELEMENTS in triggered:
-        parts = _build_splits(view)
-        return (parts, "VariadicSplit") if parts is not None else (view.custom_node, _extension_name(view))
+        last_split = _build_splits(view)
+        return custom if last_split is None else (last_split, "VariadicSplit")
     # No built-in replacement avoids these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):
             return explicit
-    return view.custom_node, _extension_name(view)
+    return custom
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a replacement on these inputs triggers a defect itself, for example because of inferred sizes."""
+    """Return whether a replacement that reads `inputs` triggers a defect itself, for example by its inferred sizes."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
 
-def _extension_name(view: BuiltInNode) -> str:
-    return f"ov_ext.{view.op}"
+def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
+    """Return a constant if data and indices are known, or else `custom`, the operator of ov_ext with its name.
 
-
-def _replace_sub_byte(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
-    """Build a constant if the data are constant and the indices known, or else the operator of ov_ext.
-
-    Returns:
-        The replacement and the name of its operator, or (None, None) if ov_ext does not compute the type or the node.
+    The result is (None, None) if ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
-    if data.get_type_name() != "Constant" or view.all_values is None:
-        return (None, None) if view.element in REFUSED_ELEMENTS else (view.custom_node, _extension_name(view))
+    if data.get_type_name() != "Constant" or view.at_run_time:
+        return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    indices = [ov.Tensor(np.array([min(value, INT64_MAX) for value in values], np.int64)) for values in view.all_values]
+    lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.values]
+    indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
         is_computed = view.custom_node.evaluate([tensor], [data.get_tensor_view(), *indices])
     except (InvalidSlice, RuntimeError):  # Native operators raise RuntimeError.
@@ -116,19 +117,21 @@ def _replace_sub_byte(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis, if the shape is known, steps are 1 and no axis is new or shrunk."""
-    region = view.region
-    if region is None or region.output_shape != tuple(map(len, region.ranges)):
+    """Build a VariadicSplit for each sliced axis. Return None if not all is known, a step is not 1, or axes change."""
+    try:
+        _, (region,) = resolve(view.node)
+    except DynamicSlice:
         return None
-    if any(selected.step != 1 for selected in region.ranges):
+    has_all_axes = region.output_shape == tuple(map(len, region.ranges))
+    if not has_all_axes or any(selected.step != 1 for selected in region.ranges):
         return None
     part = view.inputs[0]
     for axis, (selected, size) in enumerate(zip(region.ranges, region.input_shape, strict=True)):
         if len(selected) != size:
             lengths = [selected.start, len(selected), size - selected.stop]
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
-    # A replacement must have one output, so it ends in a Convert to the type that the data have already. Model.evaluate
-    # could not compute ConvertLike.
+    # A VariadicSplit has several outputs and a replacement must have one. So the last node is a Convert to the type of
+    # the data, which Model.evaluate computes, unlike ConvertLike.
     return opset1.convert(part, view.element)
 
 
@@ -151,15 +154,15 @@ def _build_whole_slice(data: ov.Output) -> ov.Node:
 
 
 def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Rewrite as a StridedSlice with one explicit entry for each axis and each new axis.
+    """Build a StridedSlice with one explicit entry for each axis and each new axis.
 
-    A Slice before it handles the entries that StridedSlice itself computes wrongly: backward walks through axes
-    that may be empty, and axes that are shrunk by an index known at run time only. A Gather is not used, because it
-    divides by the size of the axis, which may be 0.
+    A Slice in front of the new StridedSlice handles the entries that a StridedSlice computes wrongly: backward walks
+    through axes that may be empty, and axes that are shrunk by an index known at run time only. A Gather is not used,
+    because it divides by the size of the axis, which may be 0.
 
     Returns:
-        The replacement with its operators, or None if the number of entries or a needed step is not known, or the rank
-        is not known and the node does more than add axes.
+        The replacement with the names of its operators. None if the number of entries or a needed step is not known, or
+        if the rank is not known and the node does more than add axes.
     """
     if view.count is None:
         return None
@@ -167,7 +170,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         return _build_unsqueeze(view)
     if view.rank == 0:  # StridedSlice computes scalars wrongly.
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
-    node, operators = view.inputs[0], []
+    output, operators = view.inputs[0], []
     # Entries that shrink an axis by an index that is known only at run time.
     preselected = {
         entry for entry in view.entries if entry.kind == "shrink" and _constant_index(view, 0, entry) is None
@@ -178,22 +181,23 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         if len(bounds) < len(sliced_first):
             return None
         starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
-        node = opset8.slice(node, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
+        output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
     reversed_entries = set(sliced_first) - preselected
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
-        node = _build_strided_slice(view, node, entries, preselected).output(0)
+        output = _build_strided_slice(view, output, entries, preselected).output(0)
         operators.append("StridedSlice")
-    return (node.get_node(), " + ".join(operators)) if operators else (_build_whole_slice(node), "Slice")
+    return (output.get_node(), " + ".join(operators)) if operators else (_build_whole_slice(output), "Slice")
 
 
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Build the replacement for data of open rank, if the node only adds axes."""
+    """Build an Unsqueeze for data of open rank, or return None if the node does more than add axes."""
     bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "other" for ellipsis, new in bits]
     if "other" in kinds or "new" not in kinds:
         return None
+    # New axes before the ellipsis are counted from the front of the output, those after it from the back.
     leading = kinds.index("ellipsis") if "ellipsis" in kinds else len(kinds)
     trailing = kinds[leading:].count("new")
     axes = [*range(leading), *range(-trailing, 0)]
@@ -201,7 +205,10 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
-    """Return start, stop and step of Slice for an entry, or None if a masked bound depends on an unknown step."""
+    """Return start, stop and step of a Slice that does what an entry of a StridedSlice does.
+
+    The result is None if a bound is masked and the sign of the step, which decides what a masked bound is, is unknown.
+    """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
@@ -209,6 +216,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     masked = [mask[entry.position] for mask in (view.aligned_masks.begin, view.aligned_masks.end)]
     if any(masked) and step is None:
         return None
+    # The bounds that stand for masked ones. If the step is not known, no bound is masked.
     limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
     start, stop = (
         limit if is_masked else _index_element(view, i, entry) if value is None else _clamp(value, i)
@@ -244,48 +252,40 @@ def _build_strided_slice(
         for mask in (view.aligned_masks.begin, view.aligned_masks.end)
     )
     new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
-    masks = Masks(begin, end, new_axis, shrink_axis).align(len(entries))
-    columns = zip(entries, masks.begin, masks.end, whole, strict=True)
-    # For each entry: whether StridedSlice reads its elements of begin, end and strides.
-    needed = [
-        (
-            entry.kind == "shrink" or (entry.kind == "slice" and not begins),
-            entry.kind == "slice" and not ends,
-            entry.kind == "slice" and not is_whole,
-        )
-        for entry, begins, ends, is_whole in columns
+    # The entries whose elements of begin, of end and of strides the StridedSlice reads; None for other entries.
+    sliced = [entry if entry.kind == "slice" else None for entry in entries]
+    read_by_input = [
+        [
+            entry if entry.kind == "shrink" or (entry.kind == "slice" and not is_masked) else None
+            for entry, is_masked in zip(entries, begin, strict=True)
+        ],
+        [None if is_masked else entry for entry, is_masked in zip(sliced, end, strict=True)],
+        [None if is_whole else entry for entry, is_whole in zip(sliced, whole, strict=True)],
     ]
-    lists = []
-    for index in range(3):
-        needed_entries = [entry if is_read[index] else None for entry, is_read in zip(entries, needed, strict=True)]
-        lists.append(_index_list(view, index, needed_entries, preselected))
-    return strided_slice([data, *lists], masks)
+    lists = [_index_list(view, index, read, preselected) for index, read in enumerate(read_by_input)]
+    return strided_slice([data, *lists], Masks(begin, end, new_axis, shrink_axis))
 
 
 def _index_list(
     view: BuiltInNode, index: int, entries: Sequence[Entry | None], preselected: Collection[Entry]
 ) -> ov.Output:
-    """Return the list of begin, end or strides, by `index`, for entries of a StridedSlice.
+    """Return the list of begin (`index` 0), end (1) or strides (2) for entries of a StridedSlice.
 
     An entry whose element is not read is None and gets 1. A preselected entry gets 0, because the Slice before this
     node leaves one element of its axis.
     """
-    constants: list[int | None] = []
-    for entry in entries:
-        if entry is None or entry in preselected:
-            constants.append(1 if entry is None else 0)
-        else:
-            constants.append(_constant_index(view, index, entry))
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
-    # An input that is not constant is used unchanged if these are all of its elements in order. Constants are clamped.
-    if None in constants and positions == list(range(view.count or 0)):
+    values = view.values[index] if index < len(view.values) else []
+    # An input that is not constant is used unchanged if these are all of its elements, in order.
+    if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements: list[int | ov.Output] = []
-    for entry, value in zip(entries, constants, strict=True):
-        if value is not None:
-            elements.append(_clamp(value, index))
-        elif entry is not None:
-            elements.append(_index_element(view, index, entry))
+    for entry in entries:
+        if entry is None or entry in preselected:
+            elements.append(1 if entry is None else 0)
+            continue
+        value = _constant_index(view, index, entry)
+        elements.append(_index_element(view, index, entry) if value is None else _clamp(value, index))
     return _join_values(elements)
 
 
@@ -299,7 +299,7 @@ def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
 
 
 def _to_whole_bytes(source: ov.Output) -> ov.Output:
-    """Return an index input; elements of 4 bits are converted to 64 bits."""
+    """Return an index input, converted to 64 bits if it has elements of 4 bits, which Model.evaluate reads wrongly."""
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
@@ -312,7 +312,7 @@ def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
 
 
 def _clamp(value: int, index: int) -> int:
-    """Clamp an index to the range that every engine reads alike. Input 2 holds the steps."""
+    """Return an element of index input `index` in the range that every engine reads alike; input 2 holds the steps."""
     return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
 
 

@@ -90,11 +90,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> None:
     """Check that some index within bounds is in range for some size within bounds.
 
-    Args:
-        entry: The entry that shrinks the axis, for the message.
-        axis: The axis, for the message.
-        size: Bounds of the axis's size. An index that is in range for one size is in range for all greater ones.
-        index: Bounds of the index.
+    An index that is in range for one size is in range for all greater sizes. `entry` and `axis` are for the message.
 
     Raises:
         InvalidSlice: Every index is out of range for every size.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -14,28 +13,26 @@ from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
 from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.engines import OURS
 from ov_ext.error_text import last_sentence
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
 from ov_ext.read import SLICES, SPLITS
 from ov_ext.run_model import evaluate, infer
-from ov_ext.static_values import as_constant, list_bounds, ones_like
+from ov_ext.static_values import as_constant, list_bounds
 from sliceport.defects.defect import Defect
-from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
 
 Bytes = npt.NDArray[np.uint8]
+_MAX_RANDOM = 100
+"""Limit of the random elements, so that the CPU plugin's narrower types can hold them."""
 
 
 class OneNode:
-    """A slicing node of known shape and indices, run in a model of its own.
-
-    Args:
-        node: The node as it was read.
-        node_in_model: The same node in its model.
-    """
+    """A slicing node of known shape and indices, run in a model of its own; `node_in_model` is the same node."""
 
     def __init__(self, node: Resolved, node_in_model: ov.Node) -> None:
         self._node = node
@@ -45,7 +42,7 @@ class OneNode:
 
     @cached_property
     def defects(self) -> list[Defect]:
-        """The defects that the built-in operator triggers; none for a Split, or for a node that OpenVINO refuses."""
+        """The defects that the built-in operator triggers; empty for a Split, or for a node that OpenVINO refuses."""
         if kind_of(self._node_in_model) in SPLITS:
             return []
         try:
@@ -59,7 +56,7 @@ class OneNode:
         return [defect for defect in self.defects if engine in defect.engines]
 
     def run(self, engine: str, data: Bytes) -> list[Bytes]:
-        """Return the bytes of each output, as an engine computes them.
+        """Return the bytes of each output, as one of OpenVINO's engines or `ov_ext` computes them.
 
         Raises:
             ModelError: The engine fails, or a known defect would end the process.
@@ -69,15 +66,11 @@ class OneNode:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"it was not run, because it ends the process on such a node ({reasons}).")
         try:
-            return _RUNS[engine](self, data)
+            model, tensors = self._make_model(is_custom=engine == OURS.name), [self._make_tensor(data)]
+            outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)
+            return [np.array(output.data).reshape(-1).view(np.uint8) for output in outputs]
         except RuntimeError as error:
             raise ModelError(last_sentence(error)) from None
-
-    def _run_model_evaluate(self, data: Bytes, *, is_custom: bool = False) -> list[Bytes]:
-        return list(map(_copy_bytes, evaluate(self._make_model(is_custom), [self._make_tensor(data)])))
-
-    def _run_cpu_plugin(self, data: Bytes) -> list[Bytes]:
-        return list(map(_copy_bytes, infer(self._make_model(is_custom=False), [self._make_tensor(data)], {})))
 
     def select(self, data: Bytes) -> list[Bytes]:
         """Return the bytes of each output, as the specification selects them."""
@@ -87,18 +80,24 @@ class OneNode:
         """Return the size of the data in bytes."""
         return int(-(-prod(self._shape) * self._element.bitwidth // 8))
 
-    def random_data(self, seed: int, below: int) -> Bytes:
-        """Return packed random elements. They are small, so that the CPU plugin's narrower types can hold them."""
+    def random_data(self, seed: int) -> Bytes:
+        """Return packed random elements. Unused bits of the last byte are 0.
+
+        Raises:
+            ValueError: The data have more axes than NumPy allows.
+        """
         random = np.random.default_rng(seed)
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         flat: Any = tensor.data.reshape(-1)
-        if self._element == ov.Type.boolean or self._element.bitwidth < 8:
-            flat.view(np.uint8)[...] = random.integers(0, 2, flat.nbytes, np.uint8)
-        else:
-            flat[...] = random.integers(0, below, flat.size, np.uint8).astype(flat.dtype)
+        if self._element.bitwidth < 8:  # Selecting the whole region clears the unused bits.
+            data = random.integers(0, 256, flat.nbytes, np.uint8)
+            return _select_bytes(Region.whole(self._shape), data, self._element)
+        limit = 2 if self._element == ov.Type.boolean else _MAX_RANDOM
+        flat[...] = random.integers(0, limit, flat.size, np.uint8).astype(flat.dtype)
         return np.array(flat.view(np.uint8))
 
-    def _make_model(self, is_custom: bool) -> ov.Model:
+    def _make_model(self, *, is_custom: bool) -> ov.Model:
+        """Return a model of the node, built as by `_build_node`, with constant indices and the data as its input."""
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
@@ -115,41 +114,31 @@ class OneNode:
         masks = masks_of(self._node_in_model)
         if is_custom:
             return make_node(STRIDED_SLICE, inputs, masks)
-        return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
+        return strided_slice(inputs, masks)
 
     def _make_tensor(self, data: Bytes) -> ov.Tensor:
+        """Copy the bytes of the data into a tensor of the node's type and shape."""
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         if data.size:
             tensor.data.reshape(-1).view(np.uint8)[...] = data
         return tensor
 
 
-def _copy_bytes(tensor: ov.Tensor) -> Bytes:
-    return np.array(tensor.data).reshape(-1).view(np.uint8)
-
-
 def _make_constant(source: ov.Output) -> ov.Output:
     """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
-    # The node is resolved, so its bounds are exact. The constant has 64 bits, because `list_bounds` widens some values
-    # of 32 bits.
+    # The node is resolved, so its bounds are exact. `list_bounds` widens some values of 32 bits to 64.
     values = [bound.low for bound in list_bounds(source) or ()]
     shape = source.get_partial_shape()
     return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)
 
 
 def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
+    """Return the packed bytes of a region of packed data."""
     if region.is_empty:
         return np.zeros(0, np.uint8)
     if element.bitwidth < 8:
         return np.asarray(copy_packed(region, data, element.bitwidth, lowest_first=element != ov.Type.u1), np.uint8)
     elements = data.reshape(*region.input_shape, element.size)
     return np.ascontiguousarray(elements[region.slices]).reshape(-1)
-
-
-_RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
-    OPENVINO: OneNode._run_model_evaluate,
-    OPENVINO_CPU: OneNode._run_cpu_plugin,
-    "ov_ext": partial(OneNode._run_model_evaluate, is_custom=True),
-}

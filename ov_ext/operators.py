@@ -19,6 +19,7 @@ from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 SLICE, STRIDED_SLICE = "Slice8", "StridedSlice1"
 _IN_PYTHON = {SLICE: python_slice.Slice, STRIDED_SLICE: python_strided_slice.StridedSlice}
 _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
+"""A sentence of a native operator in an error of OpenVINO: the operator, the name of the node, and the rest."""
 
 
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
@@ -62,8 +63,7 @@ def StridedSlice(  # noqa: N802
 
     Args:
         inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (all 1 by
-            default): lists of integers of one length. An input is a node of one output, an output of a node, or values
-            that become a constant.
+            default): lists of integers of one length. For the kinds of inputs, see `Slice`.
         begin_mask: Entries whose axis is selected from its beginning.
         end_mask: Entries whose axis is selected to its end.
         new_axis_mask: Entries that insert an axis of size 1.
@@ -101,7 +101,11 @@ def make_node(
     """
     using = backend() if using is None else using
     if using.path is None:
-        return _make_in_python(kind, inputs, masks, name)
+        node = _IN_PYTHON[kind](**({} if masks is None else masks.attributes))
+        if name is not None:
+            node.set_friendly_name(name)
+        node.set_inputs(inputs)
+        return node
     label = kind if name is None else f"{kind} '{name}'"
     arguments = [as_output(value, i, label) for i, value in enumerate(inputs)]
     attributes = {} if masks is None else _masks_to_lists(masks, label)
@@ -114,25 +118,14 @@ def make_node(
     return node
 
 
-def operator_extensions(using: Backend | None = None) -> list[Any]:
+def operator_extensions() -> list[Any]:
     """Return extensions for `Core.add_extension`. Of two extensions for one operator, OpenVINO uses the first added.
 
-    Args:
-        using: The backend. The default is the result of `backend`.
-
     Raises:
-        UsageError: See `backend`; only without `using`.
+        UsageError: See `backend`.
     """
-    using = backend() if using is None else using
-    return list(_IN_PYTHON.values()) if using.path is None else [str(using.path)]
-
-
-def _make_in_python(kind: str, inputs: Sequence[Any], masks: Masks | None, name: str | None) -> ov.Node:
-    node = _IN_PYTHON[kind](**({} if masks is None else masks.attributes))
-    if name is not None:
-        node.set_friendly_name(name)
-    node.set_inputs(inputs)
-    return node
+    path = backend().path
+    return list(_IN_PYTHON.values()) if path is None else [str(path)]
 
 
 def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
@@ -142,7 +135,7 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator itself refuses bits other than 0 and 1, but its attributes hold only integers of 64 bits.
+    # The native operator refuses other wrong bits itself, after it has checked its inputs, as the Python operator does.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()
@@ -152,7 +145,10 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
 
 
 def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
-    """Convert a native operator's error to the InvalidSlice of the Python operator; return other errors unchanged."""
+    """Return the InvalidSlice that the Python operator would raise for a native operator's error.
+
+    An error of another origin is returned unchanged.
+    """
     sentences = _SENTENCE.findall(str(error))
     if not sentences:
         return error

@@ -13,7 +13,7 @@ import openvino as ov
 from openvino.op.util import MergedInputDescription, SliceInputDescription
 
 from ov_ext.checking import check
-from ov_ext.files import read_bytes
+from ov_ext.files import read_model_bytes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import name_of
 from ov_ext.static_values import as_constant
@@ -36,7 +36,9 @@ _MOVES = frozenset(
         "VariadicSplit",
     }
 )  # fmt: skip
+"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit."""
 _MAX_ITERATIONS = 100
+"""Limit for the iterations of a Loop or TensorIterator that are compared, each as a model of its own."""
 _SCRIPT = """\
 import numpy as np
 
@@ -51,7 +53,7 @@ class OpenVINOGraph:
 
     Attributes:
         parameters: The inputs of the OpenVINO model.
-        results: The name of the value of each result. A value with several results occurs only once in `outputs`.
+        results: The name of the value of each Result. A value with several Results occurs only once in `outputs`.
     """
 
     format = "openvino"
@@ -62,40 +64,41 @@ class OpenVINOGraph:
         self._numbers: list[int] = []
         # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
+        # The names of the values by `_key`. A Constant has a name only if a Result reads it.
+        self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
-        self._names = names = dict[tuple[str, int], str]()
         results = [_key(result.input_value(0)) for result in model.get_results()]
         for number, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
             for output in node.outputs() if kind != "Result" else ():
                 key = _key(output)
                 if kind != "Constant" or key in results:
-                    name = name_of(output)
-                    names[key] = f"{key[0]}:{key[1]}" if name in self._outputs_by_name else name
-                    self._outputs_by_name[names[key]] = (number, key[1])
+                    node_name, index = node.get_friendly_name(), key[1]
+                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{number}:{index}")
+                    self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
+                    self._outputs_by_name[self._names[key]] = (number, index)
             if kind not in ("Constant", "Parameter", "Result"):
                 self._numbers.append(number)
-                nodes.append(self._describe(node, names))
+                nodes.append(self._describe(node))
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
         self.inputs: Sequence[str] = [name_of(value) for value in self.parameters]
-        self.results = [names[key] for key in results]
+        self.results = [self._names[key] for key in results]
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
-    def _describe(self, node: ov.Node, names: Mapping[tuple[str, int], str]) -> GraphNode:
+    def _describe(self, node: ov.Node) -> GraphNode:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
-        computed = [source for source in sources if source.get_node().get_type_name() != "Constant"]
-        constants = [source for source in sources if source.get_node().get_type_name() == "Constant"]
+        constants = [value.get_node().get_friendly_name() for value in sources if _is_constant(value)]
         return GraphNode(
             node.get_friendly_name(),
             kind,
-            tuple(dict.fromkeys(names[_key(source)] for source in computed)),
-            tuple(names[_key(output)] for output in node.outputs()),
+            tuple(dict.fromkeys(self._names[_key(value)] for value in sources if not _is_constant(value))),
+            tuple(self._names[_key(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
-            constants=tuple(dict.fromkeys(source.get_node().get_friendly_name() for source in constants)),
+            constants=tuple(dict.fromkeys(constants)),
         )
 
     def whole(self) -> WholeModel:
@@ -115,8 +118,7 @@ class OpenVINOGraph:
         has_fixed_shapes: bool = False,
     ) -> WholeModel:
         """Return a model of some nodes; see `Graph`."""
-        clone = self._model.clone()
-        ops = clone.get_ordered_ops()
+        ops = self._model.clone().get_ordered_ops()  # in the same order as those of the model
         values = {name: ops[number].output(index) for name, (number, index) in self._outputs_by_name.items()}
         parameters = []
         for name, array in {**inputs, **constants}.items():
@@ -175,18 +177,18 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        node = output.get_node()
-        if node.get_type_name() == "Constant":
-            return to_array(node.get_tensor_view())
-        return values[self._names[_key(output)]]
+        """Return the elements of a constant, or the array of a computed value; None if NumPy lacks the type."""
+        return (
+            to_array(output.get_node().get_tensor_view()) if _is_constant(output) else values[self._names[_key(output)]]
+        )
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the entries that `check` finds for the engine; see `Graph`."""
-        findings = check(read_bytes(model.data, model.weights), {}).nodes
+        """Return the defects of the engine that `check` finds in a model; see `Graph`."""
+        findings = check(read_model_bytes(model.data, model.weights), {}).nodes
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file and the data as .npy; see `Graph`."""
+        """Write an IR file, and the data as `.npy` files; see `Graph`."""
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -206,74 +208,86 @@ class OpenVINOGraph:
         return names
 
     def anonymised(self, *_: Any) -> OpenVINOGraph:
-        """Refuse; see `Graph`."""
+        """Raise UsageError, because IR models cannot be anonymised."""
         raise UsageError("models of the format openvino cannot be anonymised.")
 
 
+def _is_constant(output: ov.Output) -> bool:
+    return bool(output.get_node().get_type_name() == "Constant")
+
+
 def _key(output: ov.Output) -> tuple[str, int]:
-    """Return a key for an output: its node's name and its index. The output itself is a new object at each access."""
-    return output.get_node().get_friendly_name(), output.get_index()
+    """Return a key for an output: the unique name of its node and its index. Friendly names may repeat.
+
+    The output itself is not a key, because OpenVINO returns a new object for it each time.
+    """
+    return output.get_node().get_name(), output.get_index()
 
 
 def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Body]:
-    """Yield the first iterations of a Loop or TensorIterator, at most 100.
+    """Yield the iterations of a Loop or TensorIterator, at most `_MAX_ITERATIONS`.
 
-    Each iteration is run, because its results are inputs of the next one.
+    `run` computes each iteration, because its results are inputs of the next one.
     """
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
-    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    parts = {
+        port.body_parameter_index: _list_parts(arrays[port.input_index], port)
+        for port in ports
+        if isinstance(port, SliceInputDescription)
+    }
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
-    counts = [-(-arrays[port.input_index].shape[port.axis] // abs(port.stride)) for port in sliced]
-    graph, counter, condition = OpenVINOGraph(op.get_function().clone()), -1, -1
+    counts = list(map(len, parts.values()))
+    graph = OpenVINOGraph(op.get_function().clone())
+    counter, condition = -1, -1  # the parameter with the number of the iteration, and the result that is the condition
     if op.get_type_name() == "Loop":
         counter, condition = op.get_special_body_ports()
-        counts.append(arrays[0].item() if arrays[1].item() else 0)
-    # A Loop whose number of iterations is below 0 runs until its condition is false.
+        counts.append(arrays[0].item() if arrays[1].item() else 0)  # the inputs are the trip count and a condition
+    # A Loop whose trip count is below 0 runs until its condition is false.
     for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
-        arguments |= {
-            port.body_parameter_index: _slice_for_iteration(arrays[port.input_index], port, iteration)
-            for port in sliced
-        }
-        if counter >= 0:  # -1 if the body does not read its iteration number
+        arguments |= {index: parts_of_input[iteration] for index, parts_of_input in parts.items()}
+        if counter >= 0:  # -1 if the body does not read the number
             arguments[counter] = np.array(iteration)
         body = _make_body(f"iteration {iteration}", graph, arguments)
         yield body
         computed = run(graph.whole(), body.inputs)
         results: list[Any] = [computed.get(name) for name in graph.results]
         arguments |= {port.body_parameter_index: results[port.body_value_index] for port in merged}
-        if condition >= 0 and not np.all(results[condition]):
+        if condition >= 0 and not np.all(results[condition]):  # -1 if there is no condition
             return
 
 
 def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -> Body:
-    """Return a body with the arrays of its inputs; `arguments` holds them by the index of the parameter."""
+    """Return a body with the arrays of its inputs, which `arguments` holds by the index of the parameter."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
         declared = value.get_partial_shape()
         array = np.asarray(arguments[i])
-        # The counter of a Loop is a scalar here; its parameter may be a list of one element.
+        # The number of an iteration is a scalar here, but its parameter may be a list of one element.
         if declared.is_static and array.ndim != len(declared) and array.size == 1:
             array = array.reshape(tuple(declared.to_shape()))
         inputs[name] = array.astype(dtype, copy=False)
     return Body(title, graph, inputs)
 
 
-def _slice_for_iteration(array: Array, slices: SliceInputDescription, iteration: int) -> Array:
-    """Return the part of an array that an iteration reads."""
-    start = slices.start if slices.start >= 0 else array.shape[slices.axis] + slices.start
-    first = start + iteration * slices.stride
-    if slices.stride < 0:
-        first -= slices.part_size - 1
-    return np.take(array, range(first, first + slices.part_size), slices.axis)
+def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
+    """Return the parts of an array that the first iterations read; `start` and `end` of the slices are included."""
+    size = array.shape[slices.axis]
+    start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
+    count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)
+    first = start if slices.stride > 0 else start - (slices.part_size - 1)  # A backward part ends at `start`.
+    indices = (first + i * slices.stride for i in range(count))
+    return [np.take(array, range(index, index + slices.part_size), slices.axis) for index in indices]
 
 
 def _dims_of(shape: ov.PartialShape) -> list[int | None] | None:
+    """Return the sizes of a shape, with None for open ones; None if the rank is open."""
     return None if shape.rank.is_dynamic else [None if dim.is_dynamic else dim.get_length() for dim in shape]
 
 
 def _serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:
+    """Return the bytes of the IR files of a model, with the names of its inputs and outputs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.xml")
         ov.save_model(model, path, compress_to_fp16=False)

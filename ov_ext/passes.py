@@ -14,15 +14,15 @@ from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
 """Names of the built-in slicing operators, by the type name and version of a node (`kind_of`)."""
+CUSTOM = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
+"""Names of our operators, by the type name and version of a node."""
 NOTE = (
     "operators of version ov_ext belong to sliceport: in Python call ov_ext.register(core) before reading this model; "
     "elsewhere load the library that 'python -m ov_ext.native --path' prints"
 )
-"""A note in IR files with our operators, for readers who lack these. It is in the rt_info of the model, because
+"""The note in IR files with our operators, for programs that lack them. It is in the rt_info of the model, because
 OpenVINO does not write the rt_info of nodes."""
 _NOTE_KEY = "sliceport"
-CUSTOM = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
-"""Names of our operators, by the type name and version of a node."""
 
 
 def kind_of(node: ov.Node) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def use_custom_ops(model: ov.Model) -> int:
 
 
 def use_builtin_ops(model: ov.Model) -> int:
-    """Replace our operators by the built-in ones, which undoes `use_custom_ops`.
+    """Replace our operators by the built-in ones. This undoes `use_custom_ops`.
 
     Args:
         model: The model, which is changed in place.
@@ -67,7 +67,7 @@ def use_builtin_ops(model: ov.Model) -> int:
 
 
 def note_operators(model: ov.Model) -> None:
-    """Note in a model's rt_info where operators of ov_ext come from, or remove the note if it has none of them."""
+    """Put `NOTE` into the rt_info of a model with our operators, and remove it from that of another model."""
     if _has_custom_ops(model):
         model.set_rt_info(NOTE, [_NOTE_KEY, "note"])
     elif model.has_rt_info([_NOTE_KEY]):
@@ -75,32 +75,29 @@ def note_operators(model: ov.Model) -> None:
 
 
 def name_unnamed_nodes(model: ov.Model) -> None:
-    """Give names to the nodes that have none, so that the file of a model has the same bytes in every process.
+    """Name the nodes that have no name, so that the file of a model has the same bytes in every process.
 
-    Otherwise OpenVINO names them by a count of all nodes that the process has built.
+    Otherwise OpenVINO's name for such a node contains the number of nodes that the process has built before it.
     """
     used_names = {node.get_friendly_name() for node in model.get_ops()}
     numbers = count()
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
             name_unnamed_nodes(body)
-        if node.get_friendly_name() == node.get_name():  # OpenVINO's default, which ends in the count
+        if node.get_friendly_name() == node.get_name():  # OpenVINO's name for a node without a name
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
             node.set_friendly_name(next(name for name in names if name not in used_names))
 
 
 def _has_custom_ops(model: ov.Model) -> bool:
+    """Return whether a model or a body in it has our operators."""
     return any(
         kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops()
     )
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Replace each node by the node that `make` returns for it, unless that is None, also in the bodies of nodes.
-
-    Returns:
-        The number of replaced nodes.
-    """
+    """Replace each node, also in bodies, for which `make` returns a node. Return the number of replaced nodes."""
     replaced = 0
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
@@ -138,7 +135,7 @@ def _copy_names(old: ov.Node, new: ov.Node) -> None:
 
 
 def inputs_of(node: ov.Node) -> list[ov.Output]:
-    """Return the inputs of a node."""
+    """Return the outputs of other nodes that a node reads, in order."""
     return [node.input_value(i) for i in range(node.get_input_size())]
 
 
@@ -148,26 +145,28 @@ def masks_of(node: ov.Node) -> Masks:
 
 
 def build_custom(node: ov.Node) -> ov.Node:
-    """Build the operator of ov_ext for a built-in one.
+    """Build our operator for a built-in one, on the same inputs and with the same name.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.
+        UsageError: See `backend`.
     """
-    kind, masks = (SLICE, None) if kind_of(node) == ("Slice", "opset8") else (STRIDED_SLICE, masks_of(node))
+    kind, masks = (SLICE, None) if BUILT_IN[kind_of(node)] == "Slice" else (STRIDED_SLICE, masks_of(node))
     return make_node(kind, inputs_of(node), masks, name=node.get_friendly_name())
 
 
 def _build_built_in(node: ov.Node) -> ov.Node:
+    """Build the built-in operator for one of ours, on the same inputs."""
     inputs = inputs_of(node)
-    if kind_of(node) == ("Slice8", "ov_ext"):
-        return opset8.slice(*inputs)
-    masks = masks_of(node)
-    if len(inputs) == 3:
-        inputs.append(ones_like(inputs[1]))
-    return strided_slice(inputs, masks)
+    return opset8.slice(*inputs) if CUSTOM[kind_of(node)] == "Slice" else strided_slice(inputs, masks_of(node))
 
 
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
-    """Build the built-in StridedSlice. OpenVINO needs masks of one length, so the shorter ones are padded with 0."""
+    """Build the built-in StridedSlice.
+
+    OpenVINO needs strides, which are 1 by default, and masks of one length, so the shorter ones are padded with 0.
+    """
+    if len(inputs) == 3:
+        inputs = [*inputs, ones_like(inputs[1])]
     length = max(map(len, masks.attributes.values()))
     return opset1.strided_slice(*inputs, *map(list, masks.align(length).attributes.values()))

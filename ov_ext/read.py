@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import openvino as ov
 
+from ov_ext.error_text import last_sentence
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
@@ -22,7 +22,8 @@ STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _MAX_SIZE = 2**31 - 1
 """The greatest size to choose for an open dimension whose bounds allow smaller ones."""
-_NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}  # their outputs vary even if their inputs are constant
+_NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
+"""Operators whose outputs vary even if their inputs are constant."""
 _ONNX_NAMES = {
     "f32": "FLOAT",
     "f16": "FLOAT16",
@@ -36,14 +37,14 @@ _ONNX_NAMES = {
     "f4e2m1": "FLOAT4E2M1",
     "nf4": "FLOAT4E2M1",
 } | {f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "INT"), ("u", "UINT")) for bits in (2, 4, 8, 16, 32, 64)}
-"""ONNX names of element types. nf4 gets the name of another 4-bit float, because only the bits count."""
+"""ONNX names of element types. nf4, which ONNX lacks, gets the name of another 4-bit float: only the bits count."""
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Reshape a model to the shapes of its inputs.
 
     Raises:
-        UsageError: No input has the name of a shape, or the model cannot have the shape.
+        UsageError: `input_shapes` names an input that the model lacks, or the model cannot have a shape.
     """
     shapes = {}
     for name, shape in input_shapes.items():
@@ -58,22 +59,21 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
                 f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
                 f"got {list(shape)}."
             )
-        if not matching[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
-            declared = matching[0].get_partial_shape()
+        declared, wanted = matching[0].get_partial_shape(), ov.PartialShape(list(shape))
+        if not declared.compatible(wanted):
             raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")
-        shapes[matching[0]] = ov.PartialShape(list(shape))
+        shapes[matching[0]] = wanted
     if shapes:
         try:
             model.reshape(shapes)
         except RuntimeError as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise UsageError(f"the model cannot have these shapes: {lines[-1].rstrip('.')}.") from None
+            raise UsageError(f"the model cannot have these shapes: {last_sentence(error)}") from None
 
 
 def name_of(value: ov.Output) -> str:
     """Return the first tensor name of a value in sorted order, or else its node's name.
 
-    The number of the output follows the node's name if the node has several outputs.
+    If the node has several outputs, the number of the output follows the node's name, as in `split:1`.
     """
     names = value.get_names()
     if names:
@@ -85,7 +85,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes, built-in ones and ours, of a model and of the bodies in it, in topological order."""
+    """Read the slicing nodes of a model and of the bodies in it, built-in ones and ours, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -109,7 +109,7 @@ def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _find_constants(model: ov.Model) -> set[int]:
-    """Return the instance numbers of the nodes whose outputs follow from constants and static shapes alone."""
+    """Return the instance numbers of the nodes whose outputs depend only on constants and static shapes."""
     constants: set[int] = set()
     for _, node in nodes_with_scope(model):  # in topological order
         kind, sources = node.get_type_name(), inputs_of(node)
@@ -125,12 +125,13 @@ def _find_constants(model: ov.Model) -> set[int]:
 
 
 def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
-    """Return the sizes of each input by name: the possible ones if there are bounds, None for an open size or rank."""
+    """Return the sizes of each input by its name, as `_declared_dim` does; None for an input of open rank."""
     shapes = {name_of(value): value.get_partial_shape() for value in model.inputs}
     return {name: list(map(_declared_dim, shape)) if shape.rank.is_static else None for name, shape in shapes.items()}
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
+    """Return a size, the range of its possible values up to `_MAX_SIZE`, or None if it may have any value."""
     low, high = bounds_of(dim)
     if low == high:
         return low
@@ -147,13 +148,11 @@ def _shapes_hint(model: ov.Model) -> str:
     return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 
-class _Selection(NamedTuple):
-    spec: Spec
-    regions: tuple[Region, ...]
-
-
 def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant: bool) -> SlicingNode:
-    """Return a node as resolved, folded if its outputs are constant, or refused."""
+    """Return a node as resolved, folded because its outputs are constant, or refused.
+
+    `hint` is appended to the message if the shape of the data is not known.
+    """
     kind, version = kind_of(node)
     data = node.input_value(0)
     # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.
@@ -174,11 +173,11 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
         code = "dynamic_parameter" if data.get_partial_shape().is_static else "missing_shape"
         refusal = Refusal(code, f"{label}: {error}{hint if code == 'missing_shape' else ''}.")
         return Refused(*fields, refusal=refusal)
-    used = [bool(output.get_target_inputs()) for output in node.outputs()]
-    return Resolved(*fields, cuts=tuple(map(Cut, outputs, regions, used)), spec=spec)
+    is_used = [bool(output.get_target_inputs()) for output in node.outputs()]
+    return Resolved(*fields, cuts=tuple(map(Cut, outputs, regions, is_used)), spec=spec)
 
 
-def resolve(node: ov.Node) -> _Selection:
+def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     """Return the spec of a node, and the region that each output selects.
 
     Raises:
@@ -191,23 +190,19 @@ def resolve(node: ov.Node) -> _Selection:
     sizes = tuple(shape.to_shape())
     kind = kind_of(node)
     if kind in SPLITS:
-        spec = _split_spec(node, sizes)
-        return _Selection(spec, spec.resolve(sizes))
+        (axis,) = _read_indices(node.input_value(1))
+        if kind[0] == "Split":
+            split_spec = SplitSpec.evenly(axis, sizes, node.get_output_size())
+        else:  # A length of -1 stands for the rest of the axis.
+            split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
+        return split_spec, split_spec.resolve(sizes)
     lists = [_read_indices(source) for source in inputs_of(node)[1:]]
     slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
         slice_spec = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
     else:
         slice_spec = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
-    return _Selection(slice_spec, (slice_spec.resolve(sizes),))
-
-
-def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of Split-1, with equal parts, or of VariadicSplit-1, where a length of -1 stands for the rest."""
-    (axis,) = _read_indices(node.input_value(1))
-    if kind_of(node)[0] == "Split":
-        return SplitSpec.evenly(axis, sizes, node.get_output_size())
-    return SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
+    return slice_spec, (slice_spec.resolve(sizes),)
 
 
 def _read_indices(source: ov.Output) -> tuple[int, ...]:

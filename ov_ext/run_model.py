@@ -9,7 +9,7 @@ import numpy.typing as npt
 import openvino as ov
 
 from ov_ext.error_text import last_sentence
-from ov_ext.files import read_bytes
+from ov_ext.files import read_model_bytes
 from ov_ext.tensors import to_array, to_tensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError
@@ -29,26 +29,20 @@ def run_model(
     Raises:
         ModelError: OpenVINO does not read or run the model.
     """
-    model = read_bytes(whole.data, whole.weights)
+    model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
         for kind, read, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
             if len(read) != len(names):
                 raise ModelError(f"OpenVINO reads it as a model of {len(read)} {kind}, but it has {len(names)}.")
-        by_name = {name: value for value in model.inputs for name in value.get_names()}
+        positions = {name: i for i, value in enumerate(model.inputs) for name in value.get_names()}
         # OpenVINO may order the inputs differently. An input without a tensor name is found by its position.
-        sources = [by_name.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
-        arrays = {_node_name(source): inputs[name] for name, source in zip(whole.inputs, sources, strict=True)}
-        tensors = [to_tensor(arrays[_node_name(value)], value.get_element_type()) for value in model.inputs]
+        names_read = {positions.get(name, i): name for i, name in enumerate(whole.inputs)}
+        tensors = [to_tensor(inputs[names_read[i]], value.get_element_type()) for i, value in enumerate(model.inputs)]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in outputs.items() if array is not None}
-
-
-def _node_name(value: ov.Output) -> str:
-    name: str = value.get_node().get_friendly_name()
-    return name
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
@@ -57,7 +51,7 @@ def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str])
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for index, tensor in enumerate(tensors):
         request.set_input_tensor(index, tensor)
-    request.start_async()  # With one thread, the synchronous `infer` loses errors.
+    request.start_async()  # If the plugin has one thread, the synchronous `infer` loses errors.
     request.wait()
     return [request.get_output_tensor(i) for i in range(len(model.outputs))]
 
@@ -68,6 +62,7 @@ def evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
     Raises:
         ModelError: Model.evaluate lacks an operator.
     """
+    # Model.evaluate sets the shapes of its results.
     results = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
     if not model.evaluate(results, tensors):
         raise ModelError("Model.evaluate cannot compute the model.")

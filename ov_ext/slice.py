@@ -13,22 +13,14 @@ from ov_ext.static_values import exact_elements
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, SliceSpec
 
-NAMES = ("start", "stop", "step", "axes")
-
 
 class Slice(SlicingOp):
-    """OpenVINO Slice-8 in Python; `ov_ext.Slice` describes it."""
+    """OpenVINO Slice-8 in Python; see `ov_ext.Slice`. Without `inputs`, OpenVINO sets them later."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
+    index_names = ("start", "stop", "step", "axes")
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
-        """Build the operator on nodes, outputs of nodes, or values that become constants.
-
-        Without `inputs`, OpenVINO sets them later.
-
-        Raises:
-            InvalidSlice: The inputs break the rules of Slice.
-        """
         super().__init__()
         if inputs is not None:
             self.set_inputs(inputs)
@@ -39,27 +31,24 @@ class Slice(SlicingOp):
         Raises:
             InvalidSlice: An attribute is not a list of integers.
         """
-        self.connect_fixed(visitor, NAMES)
+        self.connect_fixed(visitor)
         return True
 
     def check_inputs(self) -> None:
-        """Check the number of inputs, the rank of the data, and ranks, lengths and types of the index inputs."""
-        count = self.get_input_size()
-        if count not in (4, 5):
-            raise InvalidSlice(f"it has 4 or 5 inputs, got {count}")
+        """Check the inputs; see `SlicingOp`."""
         rank = self.get_input_partial_shape(0).rank
-        self.check_lists("start, stop, step and axes", NAMES, rank.get_length() if rank.is_static else None)
+        self.check_lists(rank.get_length() if rank.is_static else None)
         if rank.is_static and rank.get_length() == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size with the input axis that always has this size, if any."""
+        """Return the bounds of each output size; see `SlicingOp`."""
         output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
         start, stop, step, *axes_bounds = indices
         axes = self._list_axes(axes_bounds, self.entry_count(), len(sizes))
-        if axes is None:
+        if axes is None:  # Any axis may be sliced.
             return [(Bounds(0, size.high), None) for size in sizes]
         for i, axis in enumerate(axes):
             first, end, stride = (bounds_at(index, i) for index in (start, stop, step))
@@ -70,17 +59,14 @@ class Slice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the region that the indices select from data of a shape."""
+        """Return the selected region; see `SlicingOp`."""
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
     def _list_axes(self, axes_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
-        """Return the axis of each entry, or None if the axes are not known.
+        """Return the axis of each of `count` entries, or None if `count` or an axis is not known.
 
-        Args:
-            axes_bounds: A list of the bounds of the input `axes`, None if unknown; empty without that input.
-            count: The number of entries, or None if it is open.
-            rank: The rank of data.
+        `axes_bounds` holds the bounds of the elements of the input `axes`, and nothing without that input.
         """
         axes = exact_elements(axes_bounds[0]) if axes_bounds else None
         if count is None or (axes_bounds and axes is None):

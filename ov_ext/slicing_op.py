@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -31,7 +30,12 @@ from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
 """The operators' version. It must not change, because IR files contain it."""
+_PACKED = {"u1": (1, False), "u2": (2, True)} | dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), (4, True))
+"""For each packed type, the bits of an element, and whether the first element of a byte is in its lowest bits."""
+REFUSED_ELEMENTS = frozenset({"u3", "u6"})
+"""Element types that cannot be sliced."""
 _MAX_CACHED = 256
+"""Limit for the entries of each cache."""
 _NO_ATTRIBUTE = INT64_MIN + 1
 """Sentinel for an absent attribute: OpenVINO needs a default that is not empty."""
 
@@ -44,7 +48,7 @@ class _Results(NamedTuple):
 
 
 class _Cache:
-    """Results, by indices, that an operator and its clones share."""
+    """The results of an operator and its clones, by indices."""
 
     def __init__(self) -> None:
         self._results: dict[Any, _Results] = {}
@@ -52,7 +56,7 @@ class _Cache:
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
-        """Return the results for constant index inputs, or None if an input is not a Constant."""
+        """Return the results for the indices in `sources`, or None if one of these inputs is not a Constant."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
@@ -77,6 +81,8 @@ class SlicingOp(ov.Op):
     """Base of `Slice` and `StridedSlice`."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
+    index_names: ClassVar[tuple[str, ...]]
+    """The names of the index inputs, in order."""
 
     def __init__(self) -> None:
         super().__init__(self)  # ov.Op requires the Python object also as an argument.
@@ -89,7 +95,7 @@ class SlicingOp(ov.Op):
         return self.class_type_info
 
     def label(self) -> str:
-        """Return operator and node, as in `Slice8 'crop'`, for the beginning of errors."""
+        """Return the names of operator and node, as in `Slice8 'crop'`, with which errors begin."""
         return f"{self.class_type_info.name} {self.get_friendly_name()!r}"
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
@@ -112,7 +118,10 @@ class SlicingOp(ov.Op):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size with the input axis that always has it, if any; None for an open rank.
+        """Return the bounds of each output size, and the input axis that always has the same size, if any.
+
+        `sizes` are the bounds of the data's sizes, and `indices` those of the elements of each index input, or None if
+        these are not known. The result is None if the rank of the output is open.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator.
@@ -120,10 +129,10 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def check_inputs(self) -> None:
-        """Check ranks, lengths and types of the index inputs.
+        """Check the number of inputs, ranks, lengths and types of the index inputs, and attributes.
 
         Raises:
-            InvalidSlice: An input breaks the rules of the operator.
+            InvalidSlice: An input or an attribute breaks the rules of the operator.
         """
         raise NotImplementedError
 
@@ -135,19 +144,20 @@ class SlicingOp(ov.Op):
         """
         raise NotImplementedError
 
-    def check_lists(self, listed_names: str, names: Sequence[str], max_length: int | None = None) -> None:
-        """Check that the index inputs are lists of integers of one length, as far as that is known.
+    def check_lists(self, max_length: int | None = None) -> None:
+        """Check the number of inputs, and that the index inputs are lists of integers of one length.
 
-        Args:
-            listed_names: The names of the inputs as the subject of a sentence, such as 'begin, end and strides'.
-            names: The names of the inputs.
-            max_length: The rank of the data, which limits the lengths; None or 0 for no limit.
+        Types and shapes that are not known are not checked. The rank of the data may be given as `max_length` of the
+        lists; None or 0 disables this limit.
 
         Raises:
-            InvalidSlice: A list has another type, rank or length.
+            InvalidSlice: An input is missing, or has another type, rank or length.
         """
+        count, least = self.get_input_size(), len(self.index_names)
+        if count not in (least, least + 1):
+            raise InvalidSlice(f"it has {least} or {least + 1} inputs, got {count}")
         lengths = {}
-        for name, source in zip(names, self._index_sources(), strict=False):
+        for name, source in zip(self.index_names, self._index_sources(), strict=False):  # The last input is optional.
             element, rank = source.get_element_type(), source.get_partial_shape().rank
             if element.is_static() and not is_integral(element):
                 raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
@@ -159,7 +169,8 @@ class SlicingOp(ov.Op):
                     raise InvalidSlice(f"{name} has {length} entries, more than the rank {max_length} of data")
                 lengths[name] = length
         if len(set(lengths.values())) > 1:
-            raise InvalidSlice(f"{listed_names} must have the same length, got {lengths}")
+            *names, last_name = self.index_names
+            raise InvalidSlice(f"{', '.join(names)} and {last_name} must have the same length, got {lengths}")
 
     def entry_count(self) -> int | None:
         """Return the number of entries of the index inputs, or None if it is open."""
@@ -179,7 +190,7 @@ class SlicingOp(ov.Op):
             raise InvalidSlice(f"{self.label()}: {error}.") from None
 
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
-        """Compute the output.
+        """Compute the output, and return True as OpenVINO expects.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator, a tensor has another element type than the node,
@@ -188,9 +199,9 @@ class SlicingOp(ov.Op):
         data = inputs[0]
         element = self._check_types(data, outputs[0])
         try:
-            if element in _NOT_WHOLE_BYTES:
+            if element in _PACKED or element == "string" or element in REFUSED_ELEMENTS:
                 region = self.region(tuple(data.shape), _list_indices(_index_arrays(inputs)))
-                _NOT_WHOLE_BYTES[element](region, data, outputs[0])
+                _copy_special_elements(element, region, data, outputs[0])
                 return True
             source = data.data
             # OpenVINO passes a TensorVector, with tensors of the connected constants. Reading these takes longer than
@@ -227,20 +238,17 @@ class SlicingOp(ov.Op):
         """Drop the cached results after a change of attributes."""
         self._cache = _Cache()
 
-    def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
-        """Connect constants for indices that are attributes.
+    def connect_fixed(self, visitor: Any) -> None:
+        """Connect constants for indices that are attributes, if `visitor` reads attributes.
 
         In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
-
-        Args:
-            visitor: The visitor of attributes. If it writes them, this does nothing.
-            names: The names of the index inputs, in order.
 
         Raises:
             InvalidSlice: An attribute is not a list of integers.
         """
         if self.get_output_size() or not self.get_input_size():  # The node is built already, or not connected yet.
             return
+        names = self.index_names
         lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
         try:
             visitor.on_attributes(lists)
@@ -256,7 +264,7 @@ class SlicingOp(ov.Op):
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
-        """Return the element type of the data. It must be equal to that of the output and that of the node."""
+        """Return the element type of the data, which must be the type of the output and of the node."""
         declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
         if types[0] != types[1] or (declared != types[0] and declared.is_static()):
             got = " and ".join(element.get_type_name() for element in types)
@@ -264,7 +272,7 @@ class SlicingOp(ov.Op):
         return str(types[0].get_type_name())
 
     def _infer_output(self) -> None:
-        """Set the output's type, shape and bounds of values, from cached results if indices and shape are the same."""
+        """Set the output's type, its shape and the bounds of its elements. The cache may hold the shape."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()
@@ -289,7 +297,7 @@ class SlicingOp(ov.Op):
             self._propagate_values(indices)
 
     def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Set the bounds and symbols of the output's elements if the data's are known, and the indices exactly."""
+        """Set the bounds and symbols of the output's elements if the data's bounds and all indices are known."""
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
         if bounds is None or None in elements:
@@ -308,13 +316,14 @@ class SlicingOp(ov.Op):
 
 
 def _make_tensor(values: Any, element: ov.Type) -> ov.Tensor:
+    """Copy an array into a tensor of a type."""
     tensor = ov.Tensor(element, ov.Shape(values.shape))
     tensor.data[...] = values
     return tensor
 
 
 def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
-    """Return a shape of dimensions. An int is the index of a dimension of `shape`, which is taken with its symbol."""
+    """Return a shape of dimensions. An int in `dims` stands for that dimension of `shape`, which keeps its symbol."""
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
 
 
@@ -333,38 +342,18 @@ def _store_in_cache(cache: dict[Any, Any], key: Any, value: Any) -> None:
     cache[key] = value
 
 
-def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
+def _copy_special_elements(element: str, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
+    """Copy the strings of a region, or its elements of less than a byte, unless their type is refused."""
+    if element in REFUSED_ELEMENTS:
+        raise InvalidSlice(f"elements of type {element} cannot be sliced")
+    output.shape = region.output_shape
     if region.is_empty:
-        output.shape = region.output_shape
         return
-    selected = data.str_data.reshape(region.input_shape)[region.slices]
-    output.shape = region.output_shape
-    # OpenVINO ignores the strides of an array, so the array must be contiguous.
-    output.str_data = np.ascontiguousarray(selected).reshape(region.output_shape)
-
-
-def _evaluate_packed(bits: int, lowest_first: bool, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
-    output.shape = region.output_shape
-    if not region.is_empty:
-        target = output.data.reshape(-1).view(np.uint8)
-        target[...] = copy_packed(region, data.data.reshape(-1).view(np.uint8), bits, lowest_first)
-
-
-def _refuse_element_type(element: str, *_: Any) -> None:
-    raise InvalidSlice(f"elements of type {element} cannot be sliced")
-
-
-_NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
-    "string": _evaluate_strings,
-    "u1": partial(_evaluate_packed, 1, False),
-    "u2": partial(_evaluate_packed, 2, True),
-    "u4": partial(_evaluate_packed, 4, True),
-    "i4": partial(_evaluate_packed, 4, True),
-    "nf4": partial(_evaluate_packed, 4, True),
-    "f4e2m1": partial(_evaluate_packed, 4, True),
-    "u3": partial(_refuse_element_type, "u3"),
-    "u6": partial(_refuse_element_type, "u6"),
-}
-"""Functions for strings and elements of less than a byte. Only u1 has its first element in the highest bit."""
-REFUSED_ELEMENTS = frozenset({"u3", "u6"})
-"""Element types that cannot be sliced."""
+    if element == "string":
+        selected = data.str_data.reshape(region.input_shape)[region.slices]
+        # OpenVINO ignores the strides of an array, so the array must be contiguous.
+        output.str_data = np.ascontiguousarray(selected).reshape(region.output_shape)
+        return
+    bits, lowest_first = _PACKED[element]
+    packed = copy_packed(region, data.data.reshape(-1).view(np.uint8), bits, lowest_first)
+    output.data.reshape(-1).view(np.uint8)[...] = packed

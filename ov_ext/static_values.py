@@ -18,6 +18,7 @@ from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 Array = npt.NDArray[Any]
 
 _INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64"})
+"""Element types that indices can have."""
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 
 
@@ -29,6 +30,7 @@ class _FarIndex(int):
 
 
 _WIDENED: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
+"""The values of the two 32-bit integers that mean "as far as possible"; see `to_index_list`."""
 _MAX_ELEMENTS = 1024
 """Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 _NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
@@ -38,7 +40,7 @@ _NARROW = frozenset({"boolean", "i8", "u8"})
 
 
 def as_constant(array: Array) -> ov.Node:
-    """Return a constant of an array. An empty list, which NumPy makes float64, becomes a constant of indices."""
+    """Return a constant of an array. An empty list, which NumPy makes float64, becomes a constant of type i64."""
     if array.size:
         return ov.op.Constant(array)
     element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
@@ -46,24 +48,20 @@ def as_constant(array: Array) -> ov.Node:
 
 
 def as_indices(values: list[int]) -> ov.Node:
-    """Return a constant of indices, of 32 bits if `to_index_list` reads the same numbers from it."""
-    narrowed = {far: value for value, far in _WIDENED.items()}
-    fits = all(value in narrowed or _INT32_MIN < value < _INT32_MAX for value in values)
-    return as_constant(
-        np.array([narrowed.get(value, value) for value in values], np.int32) if fits else np.array(values, np.int64)
-    )
+    """Return a constant of indices. It has 32 bits if `to_index_list` reads the same numbers from such a constant."""
+    to_narrow = {far: value for value, far in _WIDENED.items()}
+    if all(value in to_narrow or _INT32_MIN < value < _INT32_MAX for value in values):
+        return as_constant(np.array([to_narrow.get(value, value) for value in values], np.int32))
+    return as_constant(np.array(values, np.int64))
 
 
 def as_output(value: Any, index: int, label: str) -> ov.Output:
-    """Convert a value that the caller passes as an input of a node to an output.
+    """Return the output that becomes an input of a node.
 
-    Args:
-        value: An output, a node of one output, or values that become a constant.
-        index: The number of the input.
-        label: Operator and node, for errors.
+    `value` is an output, a node of one output, or values that become a constant. Errors name input `index` of `label`.
 
     Raises:
-        InvalidSlice: `value` is not one of these.
+        InvalidSlice: `value` is of another kind.
     """
     if isinstance(value, ov.Output):
         return value
@@ -78,7 +76,7 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:
-    """Return a list of ones of the type and length of a list of indices: a constant if the length is known."""
+    """Return a list of ones of the type and length of a list of indices. It is a constant if the length is known."""
     source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
     length = list_length(source)
@@ -94,12 +92,12 @@ def bounds_of(dim: ov.Dimension) -> Bounds:
 
 
 def dimension(bounds: Bounds) -> ov.Dimension:
-    """Return a size within bounds."""
+    """Return OpenVINO's dimension with these bounds."""
     return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
 
 
 def is_integral(element: ov.Type) -> bool:
-    """Return whether indices can have an element type. They cannot be booleans."""
+    """Return whether indices can have an element type."""
     return element.get_type_name() in _INTEGRAL
 
 
@@ -124,8 +122,8 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
         return None
     pairs = zip(*map(to_index_list, bounds), strict=True)
     # OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
-    is_marker = _may_be_negative(_list_sources(node))
-    return [Bounds(INT64_MIN if is_marker and pair == (0, INT64_MAX) else pair[0], pair[1]) for pair in pairs]
+    may_be_negative = _may_be_negative(_list_sources(node))
+    return [Bounds(INT64_MIN if may_be_negative and pair == (0, INT64_MAX) else pair[0], pair[1]) for pair in pairs]
 
 
 def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
@@ -150,8 +148,8 @@ def index_array(source: ov.Tensor | ov.Node) -> Array:
 def to_index_list(values: Array) -> list[int]:
     """Return the elements of a list of indices.
 
-    INT32_MIN and INT32_MAX mean "as far as possible" and are widened to INT64_MIN and INT64_MAX: the CPU plugin narrows
-    constants to these values, and OpenVINO writes unbounded 32-bit bounds as these values.
+    32-bit elements INT32_MIN and INT32_MAX mean "as far as possible" and become INT64_MIN and INT64_MAX: the CPU plugin
+    narrows larger constants to them, and OpenVINO writes them for unbounded 32-bit bounds.
     """
     indices: list[int] = values.reshape(-1).tolist()
     if values.dtype == np.int32 and (_INT32_MAX in indices or _INT32_MIN in indices):
@@ -160,18 +158,17 @@ def to_index_list(values: Array) -> list[int]:
 
 
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
-    """Return the least and greatest value of each element of a short list of integers, as OpenVINO evaluates them.
+    """Return the least and the greatest value of each element of a list of integers, as OpenVINO evaluates them.
 
-    The result is None if the bounds are not known, if elements have 4 bits, or if OpenVINO evaluates wrong bounds for
-    an operator that the list is computed from.
+    The result is None if the bounds are not known, if the list is empty or has more than `_MAX_ELEMENTS` elements, if
+    elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator that the list is computed from.
     """
-    shape, element = source.get_partial_shape(), source.get_element_type()
+    element = source.get_element_type()
+    length = list_length(source)
     # OpenVINO evaluates hardly any operator on elements of 4 bits.
-    if shape.is_dynamic or len(shape) != 1 or not is_integral(element) or element.bitwidth < 8:
+    if length is None or not 0 < length <= _MAX_ELEMENTS or not is_integral(element) or element.bitwidth < 8:
         return None
-    if not 0 < shape[0].get_length() <= _MAX_ELEMENTS:
-        return None
-    # OpenVINO replaces a value by its bounds if they are equal, so that wrong ones must not be stored.
+    # OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
     if _has_wrong_bounds(_list_sources(source.get_node())):
         return None
     _store_bounds(source)
@@ -180,18 +177,18 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
         lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
     except RuntimeError:  # OpenVINO found no bounds.
         return None
-    return (lower, upper) if lower.shape == upper.shape == tuple(shape.to_shape()) else None
+    return (lower, upper) if lower.shape == upper.shape == (length,) else None
 
 
 def _list_sources(last: ov.Node) -> list[ov.Node]:
-    """Return the nodes that a value is computed from, back to shapes. `last` itself comes first."""
+    """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out."""
     nodes: dict[str, ov.Node] = {}
     pending = [last]
     while pending:
         node = pending.pop()
         if node.get_name() not in nodes:
             nodes[node.get_name()] = node
-            if node.get_type_name() not in ("ShapeOf", "Constant", "Parameter"):
+            if node.get_type_name() != "ShapeOf":
                 pending += [value.get_node() for value in node.input_values()]
     return list(nodes.values())
 
@@ -199,8 +196,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node]:
 def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
     """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from.
 
-    OpenVINO computes the values at the bounds of the inputs. Those are not the bounds of an operator that is not
-    monotonic, or of numbers that wrap around.
+    OpenVINO takes the results for the bounds of the inputs as the bounds of the result. This is wrong if an operator is
+    not monotonic or numbers wrap around.
     """
     may_be_negative = _may_be_negative(nodes)
     for node in nodes:
@@ -216,13 +213,15 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 
 
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether a difference or a negative number is among the nodes that a value is computed from."""
+    """Return whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant.
+
+    Constants count if they hold a negative number or strings, or if they are too large to be read quickly.
+    """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)
         if kind in ("Subtract", "Negative"):
             return True
         if kind == "Constant" and element.bitwidth >= 8:
-            # Reading a large constant would take longer than the bounds are worth.
             is_large = prod(node.get_output_shape(0)) > _MAX_ELEMENTS
             if is_large or element == ov.Type.string or bool(np.any(node.data < 0)):
                 return True

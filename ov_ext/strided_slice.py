@@ -12,41 +12,21 @@ from ov_ext.slicing_op import VERSION, SlicingOp
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, StridedSliceSpec
 
-NAMES = ("begin", "end", "strides")
-
 
 class StridedSlice(SlicingOp):
-    """OpenVINO StridedSlice-1 in Python; `ov_ext.StridedSlice` describes it."""
+    """OpenVINO StridedSlice-1 in Python; see `ov_ext.StridedSlice`.
+
+    Without `inputs`, OpenVINO sets inputs and masks later.
+    """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
+    index_names = ("begin", "end", "strides")
 
-    def __init__(
-        self,
-        inputs: Sequence[Any] | None = None,
-        *,
-        begin_mask: Sequence[int] = (),
-        end_mask: Sequence[int] = (),
-        new_axis_mask: Sequence[int] = (),
-        shrink_axis_mask: Sequence[int] = (),
-        ellipsis_mask: Sequence[int] = (),
-    ) -> None:
-        """Build the operator on nodes, outputs of nodes, or values that become constants.
-
-        Without `inputs`, OpenVINO sets inputs and masks later.
-
-        Raises:
-            InvalidSlice: The inputs or masks break the rules of StridedSlice.
-        """
+    def __init__(self, inputs: Sequence[Any] | None = None, **masks: Sequence[int]) -> None:
         super().__init__()
-        masks = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
-        self._masks = Masks(*[tuple(map(int, mask)) for mask in masks])
+        self._masks = Masks.of(masks)
         if inputs is not None:
             self.set_inputs(inputs)
-
-    @property
-    def masks(self) -> dict[str, tuple[int, ...]]:
-        """The five masks by name."""
-        return self._masks.attributes
 
     def without_inputs(self) -> StridedSlice:
         """Return the same operator without inputs."""
@@ -68,22 +48,19 @@ class StridedSlice(SlicingOp):
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
-        self.connect_fixed(visitor, NAMES)
+        self.connect_fixed(visitor)
         self.clear_cache()
         return True
 
     def check_inputs(self) -> None:
-        """Check the number of inputs, ranks, lengths and types of the index inputs, and the masks."""
-        count = self.get_input_size()
-        if count not in (3, 4):
-            raise InvalidSlice(f"it has 3 or 4 inputs, got {count}")
-        self.check_lists("begin, end and strides", NAMES)
+        """Check the inputs and the masks; see `SlicingOp`."""
+        self.check_lists()
         self._masks.check()
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size with the input axis that always has this size, if any."""
+        """Return the bounds of each output size; see `SlicingOp`."""
         count = self.entry_count()
         if count is None:
             return None
@@ -108,6 +85,6 @@ class StridedSlice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the region that the indices select from data of a shape."""
+        """Return the selected region; see `SlicingOp`."""
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)

@@ -15,25 +15,24 @@ Array = npt.NDArray[Any]
 _TYPES: dict[str, Any] = {
     "boolean": np.bool_,
     "string": object,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
     "bf16": ml_dtypes.bfloat16,
     "f8e4m3": ml_dtypes.float8_e4m3fn,
     "f8e5m2": ml_dtypes.float8_e5m2,
-} | {
-    f"{kind}{bits}": np.dtype(f"{kind}{bits // 8}")
-    for kind in "fiu"
-    for bits in (8, 16, 32, 64)
-    if (kind, bits) != ("f", 8)
-}
+} | {f"{kind}{bits}": np.dtype(f"{kind}{bits // 8}") for kind in "iu" for bits in (8, 16, 32, 64)}
+"""NumPy's types by the names of OpenVINO's."""
 
 
 def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
-    """Return the type of NumPy or ml_dtypes for elements; None for some, such as those of less than a byte."""
+    """Return the type of NumPy or ml_dtypes for elements, or None if there is no such type, as for packed elements."""
     name = element.get_type_name()
     return np.dtype(_TYPES[name]) if name in _TYPES else None
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Copy an array into a tensor whose elements have the same width.
+    """Copy the bytes of an array into a tensor of its shape, whose elements must be as wide as those of the array.
 
     Raises:
         ModelError: `numpy_type` has no type for the elements.

@@ -42,12 +42,13 @@ def verify_hardening(
 ) -> Verification:
     """Compare a model before and after hardening, with several seeds and several sizes of open axes.
 
-    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on the reference:
-    the engine that `diff` compares a model of its format with. For an OpenVINO model this is Model.evaluate, or the
-    plugin if Model.evaluate does not run the model. Both engines may compute the nodes with defects wrongly, so our
-    operators replace these nodes in the original model. Outputs whose elements are only moved must be equal bit for
-    bit, all others within the tolerance of their type. If Model.evaluate computes both models, all outputs must be
-    equal bit for bit.
+    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on the reference,
+    which is the engine that `diff` compares a model of its format with by default. For an OpenVINO model the reference
+    is Model.evaluate, or the plugin if Model.evaluate does not run the model. Both may compute nodes with defects
+    wrongly, so our operators replace these nodes in the original model.
+
+    Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. If
+    Model.evaluate computes both models, all outputs must be equal bit for bit.
 
     Args:
         before: The original model: a file's path, or an `openvino.Model`.
@@ -57,7 +58,7 @@ def verify_hardening(
         seed: The first seed of the random inputs.
 
     Raises:
-        UsageError: An input does not fit.
+        UsageError: An array or a shape does not fit the model.
         ModelError: The reference does not run the original model.
         NotVerified: Neither engine runs the hardened model, an output cannot be compared, or the original model
             computes something else each time.
@@ -75,9 +76,8 @@ def verify_hardening(
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
-    moved = frozenset(
-        name for name in graph_before.outputs if only_moves(graph_before, range(len(graph_before.nodes)), name)
-    )
+    all_nodes = range(len(graph_before.nodes))
+    moved = frozenset(name for name in graph_before.outputs if only_moves(graph_before, all_nodes, name))
     names = match_names(graph_before, graph_after)
     for reference in references:
         verifier = Verifier(graph_before, graph_after, reference, names, moved)
@@ -92,7 +92,7 @@ def verify_hardening(
         Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _narrow_tolerance_of),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
-    # Only in models of other formats are there contested nodes, which engines read differently.
+    # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
     if result.is_equal or format_.name == "openvino":
         return result
     contested = [node for node in format_.check(before, input_shapes or {}).nodes if node.defect.is_contested]
@@ -116,7 +116,7 @@ def _replace_wrong_nodes(model: ov.Model) -> ov.Model:
     def make(node: ov.Node) -> ov.Node | None:
         if kind_of(node) in BUILT_IN:
             view = BuiltInNode(node)
-            with suppress(InvalidSlice):
+            with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
                 return view.custom_node if find_defects(view) else None
         return None
 

@@ -9,25 +9,26 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-_NAMING = frozenset({"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"})
-_DESCRIBING = frozenset(
-    {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
-)
+_NAMED = {"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"}
+"""Messages whose field `name` an author chooses."""
+_DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
+"""Fields that are removed."""
 
 
-def anonymise(proto: onnx.ModelProto, seed: int, *, has_random_weights: bool) -> onnx.ModelProto:
-    """Return a copy of a model with other names and without descriptions; the weights may be replaced by random ones.
+def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random_weights: bool) -> onnx.ModelProto:
+    """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
+    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element. Random
+    weights are in the copy; without them, weights stay in the external data files in `data_folder`.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     random = np.random.default_rng(seed)
     names: dict[str, str] = {}
-    for message in list(_walk(copy)):
+    for message in list(_walk(copy)):  # a list, because messages are removed on the way
         if has_random_weights and isinstance(message, onnx.TensorProto):
-            _randomise(message, random)
+            _randomise(message, data_folder, random)
         _rename(message, names)
     return copy
 
@@ -41,8 +42,9 @@ def _walk(message: Any) -> Iterator[Any]:
                 yield from _walk(inner)
 
 
-def _randomise(tensor: onnx.TensorProto, random: np.random.Generator) -> None:
-    array = ir.serde.deserialize_tensor(tensor).numpy()
+def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Generator) -> None:
+    """Replace the elements of a tensor by random ones if it is a weight; see `anonymise`."""
+    array = ir.serde.deserialize_tensor(tensor, data_folder).numpy()
     is_small = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
     if array.size > 1 and (is_small or "float" in array.dtype.name):
         wide = array.astype(np.float64)
@@ -56,13 +58,13 @@ def _rename(message: Any, names: dict[str, str]) -> None:
     """Replace the names in a protobuf message, and remove descriptions. `names` maps each old name to the new one."""
     kind = message.DESCRIPTOR.name
 
-    def name(old: str) -> str:
+    def new_name(old: str) -> str:
         return names.setdefault(old, f"n{len(names)}") if old else ""
 
     for field, value in message.ListFields():
-        if field.name in _DESCRIBING:
+        if field.name in _DESCRIPTIONS:
             message.ClearField(field.name)
-        elif field.name == "dim_param" or (field.name == "name" and kind in _NAMING):
-            setattr(message, field.name, name(value))
+        elif field.name == "dim_param" or (field.name == "name" and kind in _NAMED):
+            setattr(message, field.name, new_name(value))
         elif kind in ("NodeProto", "FunctionProto") and field.name in ("input", "output"):
-            value[:] = [name(old) for old in value]
+            value[:] = [new_name(old) for old in value]

@@ -25,17 +25,17 @@ _MAX_BYTES = 2**26
 _MAX_ONE_BY_ONE = 16
 """Limit for the integer inputs whose defaults are replaced one by one."""
 _SECONDS = 60.0
-"""Limit for all runs on other values, because a Loop may never end on them."""
+"""Limit for all runs on other values together, because a Loop may never end on such values."""
 
 
 def run_with_other_values(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array]
 ) -> tuple[InputRun | None, tuple[str, ...]]:
-    """Run a model with the defaults of as many inputs as possible replaced by other values.
+    """Run a model with other values instead of the defaults of as many inputs as possible.
 
-    A model may run with few values only for an index or a size. If it does not run with all defaults replaced, the
-    defaults that are not integers are replaced first, then up to `_MAX_ONE_BY_ONE` integers one by one. All inputs keep
-    their defaults if the runs take too long or too much memory: another condition may make a Loop endless.
+    If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
+    to `_MAX_ONE_BY_ONE` integers are replaced one by one, because an integer may be an index or a size, for which the
+    model runs on few values only. All inputs keep their defaults if the runs take too long or too much memory.
 
     Args:
         runnable: The model.
@@ -43,14 +43,17 @@ def run_with_other_values(
         inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
 
     Returns:
-        The run, None if nothing was replaced; and sentences about the defaults that were not replaced.
+        The run, or None if no default was replaced; and sentences about the defaults that were not replaced.
     """
-    defaults = {value.name or "": value for value in overridable_inputs(runnable.model) if value.name not in inputs}
-    variants = {name: choices for name, value in defaults.items() if (choices := _other_values(value))}
-    unchanged = [name for name, value in defaults.items() if name not in variants and not _is_empty(value)]
-    integers = [
-        name for name in variants if (tensor := defaults[name].const_value) is not None and tensor.dtype.is_integer()
-    ]
+    defaults = {
+        value.name or "": value.const_value
+        for value in overridable_inputs(runnable.model)
+        if value.name not in inputs and value.const_value is not None
+    }
+    variants = {name: choices for name, tensor in defaults.items() if (choices := _other_values(tensor))}
+    # No other value of an empty default exists, so it needs no sentence.
+    unchanged = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
+    integers = [name for name in variants if defaults[name].dtype.is_integer()]
     not_integers = [name for name in variants if name not in integers]
     bounded = replace(side, budget=Budget(_SECONDS))
     arrays, outputs, replaced = dict(inputs), None, list[str]()
@@ -72,7 +75,7 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Return inputs with the first variants that the model runs on, and its outputs; None if it runs on none."""
+    """Return the inputs with the first variants that the model runs on, and its outputs; None if it does not run."""
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
@@ -81,34 +84,34 @@ def _run_with_variants(
     return None
 
 
-def _is_empty(value: ir.Value) -> bool:
-    return value.const_value is not None and value.const_value.size == 0
-
-
-def _other_values(value: ir.Value) -> list[Array]:
-    """Return arrays of the type and sizes of a default with other elements; none if it is empty, large or broken."""
-    tensor = value.const_value
-    if tensor is None or not tensor.size or tensor.nbytes > _MAX_BYTES:
+def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
+    """Return arrays like a default with other elements. Return an empty list if it is empty, large or unreadable."""
+    if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:
         default = np.asarray(tensor.numpy())
-    except Exception:  # the data file is missing or too short, which running the model reports
+    except Exception:  # The data file is missing or too short. The run of the model reports that.
         return []
     if tensor.dtype == ir.DataType.STRING:
-        return [np.array([_text(text) + "'" for text in default.flat], object).reshape(default.shape)]
+        # onnx-ir may hold a string as bytes, which need not be UTF-8.
+        texts = [text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text for text in default.flat]
+        return [np.array([f"{text}'" for text in texts], object).reshape(default.shape)]
     if tensor.dtype == ir.DataType.BOOL:
         return [~default]
     if tensor.dtype.is_integer():
         return _other_integers(default, tensor.dtype)
     random = np.random.default_rng(0)
     wide = default.astype(np.complex128 if default.dtype.kind == "c" else np.float64)
-    # A factor below 1 keeps the largest elements in the range of their type, and a summand changes zeros.
+    # The factor, which is below 1, keeps the largest elements in the range of their type. The summand changes zeros.
     scaled = wide * random.uniform(0.5, 0.9, default.shape) + random.uniform(0.5, 1.5, default.shape)
     return [scaled.astype(default.dtype)]
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """Return the integers plus 1 and minus 1 (the other way at the end of the range), and in reverse order."""
+    """Return the integers plus 1, minus 1 and, if that differs, in reverse order.
+
+    An integer at the end of its range is changed by 1 in the other direction.
+    """
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
@@ -117,7 +120,3 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]
-
-
-def _text(text: Any) -> str:
-    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)

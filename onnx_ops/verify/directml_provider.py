@@ -24,10 +24,10 @@ TIMEOUT = 600.0
 
 
 class OnnxruntimeDML:
-    """onnxruntime's DirectML execution provider. `run_model` may fall back on the CPU, `run_node` may not.
+    """onnxruntime's DirectML execution provider. The CPU may run nodes in `run_model`, but not in `run_node`.
 
     Args:
-        device: The device that runs whole models; None for the shared one of the adapter that the options name.
+        device: The device that runs whole models. By default, all calls for an adapter share a device.
     """
 
     name = ONNXRUNTIME_DML
@@ -61,7 +61,7 @@ class OnnxruntimeDML:
         return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model in the host program. The CPU runs nodes that the provider does not support; see `ModelEngine`.
+        """Run a model in the host program; see `ModelEngine`. The CPU runs nodes that the provider does not support.
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
@@ -111,7 +111,7 @@ def open_provider(adapter: str | None = None) -> Device:
 
 @cache
 def _shared_device(adapter: str | None = None) -> Device:
-    """Return the device of `open_provider` that this process shares and closes at its end."""
+    """Return the device that this process shares for an adapter, and closes at its end; see `open_provider`."""
     device = open_provider(adapter)
     atexit.register(device.close)
     return device

@@ -20,22 +20,18 @@ from sliceport.engines.model_run import Finding
 
 Array = npt.NDArray[Any]
 _MAX_FINDINGS = 20
+"""Limit for the refused nodes that a report names."""
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
 
 
 def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], message: str) -> tuple[Finding, ...]:
-    """Find the nodes that the provider, with the CPU to fall back on, does not run; at most `_MAX_FINDINGS`.
+    """Find at most `_MAX_FINDINGS` nodes that the provider refuses instead of leaving them to the CPU.
 
-    A search finds the first one, and the other nodes of its operator are tried alone. The CPU provider then computes
-    the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of runs
-    grows with the nodes of the refused operators, and not with the model.
-
-    Args:
-        device: The device.
-        graph: The model.
-        inputs: The inputs that it ran on.
-        message: The message of the failure.
+    A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
+    computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
+    runs grows with the nodes of the refused operators, and not with the model. The whole model failed on `inputs` with
+    `message`.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     values, cases = dict(inputs), list[Case]()
@@ -48,11 +44,12 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
         cases += refused
         computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
         values |= computed or {}
-        read = [name for case in cases for name in case.main_node.reads]  # a refused node may hide one in front of it
+        # What refused nodes read is an output, too, because a node in front of them may be refused as well.
+        read = [name for case in cases for name in case.main_node.reads]
         outputs = [name for name in dict.fromkeys((*graph.outputs, *read)) if name not in values]
         rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
         result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
-    device.close()  # only what fails on a fresh host, too, is refused
+    device.close()  # Only a case that fails on a fresh host, too, is refused.
     repeated = [(case, bad.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
     return tuple([_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)])
 
@@ -60,16 +57,21 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 def _find_refused_alone(
     graph: OnnxGraph, first: Case, bad: Side, good: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
-    """Yield a case of each further node that the provider refuses alone, if it refuses the node of `first` alone."""
-    others = [i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type]
-    is_alone = len(first.numbers) == 1 and not first.scope
-    known = compute(graph, good, values, find_boundary(graph, others)) if is_alone else None
-    for i in others if known is not None and len(others) > 1 else ():
-        case = make_case(graph, [i], graph.nodes[i].writes, known or {})
-        if case is not None and i not in first.numbers:
-            failure = bad.try_run(case.model, case.inputs)
-            if isinstance(failure, Failure) and failure.is_like(first.failure):
-                yield case
+    """Yield a case for each other node that has the operator of `first` and is refused alone with a similar message.
+
+    Nothing is yielded if `first` has several nodes or is inside a body.
+    """
+    others = [
+        i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers
+    ]
+    if len(first.numbers) > 1 or first.scope or not others:
+        return
+    read_values = compute(graph, good, values, find_boundary(graph, others)) or {}
+    for i in others:
+        case = make_case(graph, [i], graph.nodes[i].writes, read_values)
+        failure = None if case is None else bad.try_run(case.model, case.inputs)
+        if case is not None and isinstance(failure, Failure) and failure.is_like(first.failure):
+            yield case
 
 
 def find_differences(
@@ -77,24 +79,24 @@ def find_differences(
 ) -> tuple[Finding, ...]:
     """Find the first node that the provider computes differently on the way to each output.
 
-    An output that is right once the values of a node that was found for an earlier output are right has no finding.
+    There is no finding for an output that only differs because of a node that is in the finding for an earlier output.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     findings: list[Finding] = []
-    found: set[GraphNode] = set()
+    blamed: set[GraphNode] = set()
     failures = [Failure("values", output, "it differs") for output in outputs]
     for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
         output, case = failure.output, None if located is None else located.case
-        if case is None and found.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
+        if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
             text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
             findings.append(Finding("different", "", "", text))
         if case is None:
             continue
-        found.add(case.main_node)
-        blame = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
+        blamed.add(case.main_node)
+        cause = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
         text = (
             f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
-            f"differently from {onnxruntime_cpu.NAME}{blame if case.is_fusion else ''}."
+            f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}."
         )
         findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
     return tuple(findings)
@@ -106,7 +108,8 @@ def is_adapters_fault(finding: Finding) -> bool:
 
 
 def _describe_refusal(case: Case, failure: Failure) -> Finding:
-    node, why = case.culprit, failure.message + f"; {case.note}" * bool(case.note)
+    """Return the finding about a case that the provider refuses."""
+    node, why = case.culprit, "; ".join(filter(None, (failure.message, case.note)))
     place = "".join(f" in {holder}" for holder in reversed(case.scope))
     if len(case.numbers) > 1:
         text = "is the first with which the DirectML provider does not run the model, though it runs the node alone"

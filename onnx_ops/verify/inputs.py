@@ -22,6 +22,7 @@ from sliceport.slicing.spec import normalize_axis
 Array = npt.NDArray[Any]
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
+"""Operators whose outputs hold elements of their first input."""
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
 """Limit for random integers. Integers that index a shorter axis of known size are below that size."""
@@ -62,19 +63,20 @@ def make_inputs(
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
+    """Return NumPy's type for the elements of a value, or None if the model does not declare their type."""
     return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the inputs of the main graph that have a default; before IR version 4 an initializer is a constant."""
+    """Return the inputs of the main graph that have a default. Before IR version 4, an initializer is a constant."""
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
 
 def _index_bound(value: ir.Value) -> int:
-    """Return the size of the smallest axis that a value indexes, directly or through nodes that keep its elements.
+    """Return a limit for the integers of a value, from 1 to `_MAX_INDEX`.
 
-    The result is at least 1 and at most `_MAX_INDEX`.
+    It is the size of the smallest axis that the value indexes, directly or through nodes that keep its elements.
     """
     bound = _MAX_INDEX
     visited: set[int] = set()

@@ -21,12 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that hardening finds in a node that runs alone.
-
-    Args:
-        node: The node.
-        engine: A name of `sliceport.defects.engines`; other engines have no known defects.
-    """
+    """Return the defects of an engine that hardening finds in a node that runs alone."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -36,8 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
-    computed together. A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
+    A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
 
     Args:
         findings: The findings.
@@ -61,8 +55,9 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
     """Return a finding with the known defects of its node and, if values differ, of the nodes that this node reads.
 
-    `sources` lists the names of the nodes that each node reads, `changes` has the change of each node by hardening.
+    `sources` maps each node to the nodes that it reads, and `changes` each node to its change by hardening.
     """
+    # A fusion computes the nodes that a node reads together with the node.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
     causes = [(change, defect) for change in changed for defect in _directml_defects(change)]
@@ -77,6 +72,7 @@ def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Ma
 
 
 def _directml_defects(change: Change) -> list[Defect]:
+    """Return the defects of the DirectML provider among the reasons for a change."""
     return [defect for defect in change.defects if ONNXRUNTIME_DML in defect.engines]
 
 

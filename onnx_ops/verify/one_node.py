@@ -27,7 +27,7 @@ def output_names(node: Resolved) -> list[str]:
 
 
 def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
-    """Build a model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
+    """Build a model of one node, a Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes `outputs`.
 
     The model of an ov_ext::StridedSlice contains the operator's function.
     """
@@ -45,6 +45,7 @@ def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
     )
     if not node_proto.domain:
         return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    # The function of StridedSlice is written in opset 17.
     opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(STRIDED_SLICE_DOMAIN, 1)]
     model = from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
     embed_function(model)
@@ -63,7 +64,7 @@ def _make_node(node: Resolved, outputs: list[str]) -> tuple[onnx.NodeProto, dict
         parameters = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
     lists = {name: values for name, values in parameters.items() if values is not None}
     inputs = ["data", *(name if name in lists else "" for name in parameters)]
-    while not inputs[-1]:
+    while not inputs[-1]:  # Only the last inputs can be absent.
         inputs.pop()
     if isinstance(spec, SliceSpec):
         return onnx.helper.make_node("Slice", inputs, outputs), lists

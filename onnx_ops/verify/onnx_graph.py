@@ -36,6 +36,7 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
+"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit."""
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
@@ -59,7 +60,7 @@ class OnnxGraph:
     """The main graph of an ONNX model, or one run of a body of control flow.
 
     Args:
-        proto: The model, functions inlined, every node named.
+        proto: The model as `read_complete_model` returns it, so without sparse initializers. It may be changed.
         model: The same model in onnx-ir; None if `make_inputs` is not called.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
@@ -71,13 +72,10 @@ class OnnxGraph:
         self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
         self._proto, self._model = proto, model
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
-        self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
-        is_constant = [node.op_type == "Constant" and node.domain in STANDARD_DOMAINS for node in graph.node]
-        pairs = list(zip(graph.node, is_constant, strict=True))
-        self._constant_nodes = {node.output[0]: node for node, is_one in pairs if is_one}
-        self._nodes = [node for node, is_one in pairs if not is_one]
+        self._constant_nodes = {node.output[0]: node for node in graph.node if _is_constant(node)}
+        self._nodes = [node for node in graph.node if not _is_constant(node)]
         self._types = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
-        self._constants = self._weights.keys() | self._sparse.keys() | self._constant_nodes.keys()
+        self._constants = self._weights.keys() | self._constant_nodes.keys()
         self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
         self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
@@ -85,6 +83,7 @@ class OnnxGraph:
         self._is_open = any(not dim.HasField("dim_value") for dim in dims)
 
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
+        """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
         written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
@@ -137,20 +136,22 @@ class OnnxGraph:
         return self._to_whole(proto, inputs, outputs)
 
     def _empty_model(self) -> onnx.ModelProto:
+        """Return a model without nodes that has the versions and functions of this one."""
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
         proto.opset_import.extend(self._proto.opset_import)
         proto.functions.extend(self._proto.functions)
         return proto
 
     def _add_constants(self, graph: onnx.GraphProto, names: Collection[str]) -> None:
+        """Add the constants among the values with these names to a graph."""
         graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
-        graph.sparse_initializer.extend(self._sparse[name] for name in names if name in self._sparse)
 
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of an input of a cut.
+        """Return the type of an input of a cut, or of a body, to which `array` is passed.
 
-        If an input of the model is open and shapes are not fixed, a size is open unless its declared number is right.
+        If the model has an input with an open size and shapes are not fixed, a size is open unless the model declares
+        the size of the array.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
@@ -168,11 +169,11 @@ class OnnxGraph:
     ) -> dict[str, Array]:
         """Return the given arrays, and random ones for the other inputs; see `Graph`.
 
-        An array for an input with a default replaces the default in the graph, and is not returned.
+        An array for an input with a default is not returned, but replaces the default in this graph.
         """
         assert self._model is not None
         arrays = make_inputs(self._model, shapes, inputs, seed, attempt)
-        for name in arrays.keys() & self._weights.keys():  # the caller replaces a default
+        for name in arrays.keys() & self._weights.keys():
             self._weights[name].CopyFrom(to_tensor(name, arrays.pop(name)))
         return arrays
 
@@ -190,24 +191,26 @@ class OnnxGraph:
         graphs = {attribute.name: attribute.g for attribute in proto.attribute if attribute.HasField("g")}
         if proto.domain not in STANDARD_DOMAINS or not graphs:
             return
-        read: list[Any] = [None if not name else self._value_of(name, values) for name in proto.input]
+        arguments: list[Any] = [None if not name else self._value_of(name, values) for name in proto.input]
         if proto.op_type == "If":
-            title = "then_branch" if bool(read[0]) else "else_branch"
+            title = "then_branch" if bool(arguments[0]) else "else_branch"
             yield self._body(title, graphs[title], [], values)
         elif proto.op_type == "Loop":
             condition: Any
-            count = _MAX_ITERATIONS if read[0] is None else min(int(read[0]), _MAX_ITERATIONS)
-            condition, carried = np.array(read[1] is None or bool(read[1])), read[2:]
+            count, condition, *carried = arguments
+            count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
+            condition = np.array(condition is None or bool(condition))
             for i in range(count if condition else 0):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield body
                 computed = run(body.graph.whole(), body.inputs)
-                results: list[Any] = [computed[value.name] for value in graphs["body"].output]
-                condition, carried = results[0], results[1 : 1 + len(carried)]
+                condition, *results = [computed[value.name] for value in graphs["body"].output]
+                carried = results[: len(carried)]
                 if not condition:
                     return
         elif proto.op_type == "Scan" and len(proto.input) == len(graphs["body"].input):
-            yield from self._scan(proto, graphs["body"], read, values, run)
+            # Scan-8, which has one input more than its body, is left out.
+            yield from self._scan(proto, graphs["body"], arguments, values, run)
 
     def _scan(
         self,
@@ -217,6 +220,7 @@ class OnnxGraph:
         values: Mapping[str, Array],
         run: Runner,
     ) -> Iterator[Body]:
+        """Yield the iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
         scan_count = options["num_scan_inputs"]
         axes = options.get("scan_input_axes") or [0] * scan_count
@@ -233,6 +237,7 @@ class OnnxGraph:
             carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
+        """Return the elements of a constant, or the array of a computed value."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
@@ -246,11 +251,10 @@ class OnnxGraph:
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
         """Return a body as a model whose inputs are its arguments and the outer values that it reads."""
         proto = self._empty_model()
-        names = [value.name for value in graph.input]
-        outside = list(dict.fromkeys(free_names(graph)))
-        arrays = {name: np.asarray(array) for name, array in zip(names, arguments, strict=True)}
-        arrays |= {name: values[name] for name in outside if name in values}
-        self._add_constants(proto.graph, outside)
+        outer_names = list(dict.fromkeys(free_names(graph)))
+        arrays = {value.name: np.asarray(array) for value, array in zip(graph.input, arguments, strict=True)}
+        arrays |= {name: values[name] for name in outer_names if name in values}
+        self._add_constants(proto.graph, outer_names)
         proto.graph.node.extend(graph.node)
         proto.graph.initializer.extend(graph.initializer)
         proto.graph.value_info.extend(graph.value_info)
@@ -262,7 +266,7 @@ class OnnxGraph:
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
+        """Return the defects of the engine that `check` finds in a model, and of invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
@@ -291,19 +295,22 @@ class OnnxGraph:
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""
         names: list[str] = []
-        places: dict[bytes, int] = {}
+        places: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
             for model in models:
                 proto = onnx.ModelProto.FromString(model.data)
                 for tensor in proto.graph.initializer:
-                    if len(tensor.raw_data) >= _LARGE_BYTES:
-                        digest = hashlib.sha256(tensor.raw_data).digest()
-                        if digest not in places:
-                            places[digest] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
-                            file.write(tensor.raw_data)
-                        size = len(tensor.raw_data)
-                        onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[digest], size)
-                        tensor.ClearField("raw_data")
+                    weight = Tensor(tensor, model.data_folder)
+                    if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
+                        continue
+                    # The place of an external weight is its key, because reading it for each cut would take long.
+                    key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
+                    if key not in places:
+                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                        file.write(weight.tobytes())
+                    tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
+                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)
+                    tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
                 (folder / names[-1]).write_bytes(proto.SerializeToString())
         if not places:
@@ -314,7 +321,12 @@ class OnnxGraph:
         """Return the same graph with other names, and with random weights if `mode` is "weights"; see `Graph`."""
         from onnx_ops.verify.anonymise import anonymise
 
-        return OnnxGraph(anonymise(self._proto, seed, has_random_weights=mode == "weights"))
+        proto = anonymise(self._proto, seed, data_folder=self._folder, has_random_weights=mode == "weights")
+        return OnnxGraph(proto, data_folder=self._folder)
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
@@ -329,7 +341,7 @@ def to_tensor(name: str, array: Array) -> onnx.TensorProto:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names of the values that a node and its bodies read from outside; a name may come several times."""
+    """Yield the names of the values that a node and its bodies read from outside. A name may occur several times."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in graphs_of(attribute):
@@ -337,10 +349,9 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of the outer values that a body reads; a name may come several times."""
+    """Yield the names of the outer values that a body reads. A name may occur several times."""
     inside = {name for node in graph.node for name in node.output}
     inside |= {value.name for value in (*graph.input, *graph.initializer)}
-    inside |= {tensor.values.name for tensor in graph.sparse_initializer}
     for node in graph.node:
         yield from (name for name in reads(node) if name not in inside)
     yield from (value.name for value in graph.output if value.name not in inside)

@@ -41,9 +41,8 @@ from sliceport.formats import formats
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
-INEXACT = frozenset(
-    dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
-)
+_INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
+"""Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
 """Limit for the random elements of a node that runs alone."""
 
@@ -59,22 +58,16 @@ def compare(
 ) -> Report:
     """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
 
-    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
-    whose inputs have defaults runs twice, with these and with other values. A node inside an If, Loop or Scan body runs
-    alone, on random data. If known defects of an engine explain a difference, the comparison names them.
+    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs. A model
+    whose inputs have defaults runs twice, with the defaults and with other values. A node inside a body of an If, Loop
+    or Scan runs alone, on random data. If known defects of an engine explain a difference, the comparison names them.
 
-    Args:
-        model: A file's path, a ModelProto or an `onnx_ir.Model`.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs. The other inputs get random arrays that fit.
-        executors: The names of the engines that take part, from `sliceport.engines`; `onnxruntime-cpu` always does. By
-            default, these are the engines of the format and the validators that are installed.
-        feature_level: The DirectML feature level to lower for.
-        seed: The seed of the random inputs.
+    The arguments are those of `sliceport.compare`. The engine `onnxruntime-cpu` always takes part. By default, the
+    engines of the format and the validators that are installed take part.
 
     Raises:
-        UsageError: An executor is not known or an input does not fit.
-        ModelError: The model cannot be read or onnxruntime cannot run it.
+        UsageError: An executor is not known, or an input or another option does not fit.
+        ModelError: The model cannot be read, or onnxruntime cannot run the model or a node alone.
         MissingExtra: onnxruntime is not installed.
     """
     engines = choose_engines(executors, formats()["onnx"])
@@ -112,7 +105,7 @@ class _ModelRun:
 
     Attributes:
         values: The values, by name.
-        label: A sentence about its inputs, or an empty string.
+        label: A sentence about the inputs of the run, or an empty string.
         results: Results of DirectML operators that ran before, by executor and number; see `compare_node`.
     """
 
@@ -122,15 +115,15 @@ class _ModelRun:
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
-    """Compare a node on each engine; choose the first run with a difference, otherwise the first run."""
+    """Return the comparison of a node on each engine: of the first run with a difference, or else of the first run."""
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
         by_run = [[_compare_node(lowered, engine, run.values, run.results) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
-        index = next((index for index, comparison in enumerate(comparisons) if not comparison.is_clean), 0)
-        chosen.append(replace(comparisons[index], detail=comparisons[index].detail + runs[index].label))
+        labelled = [replace(one, detail=one.detail + run.label) for one, run in zip(comparisons, runs, strict=True)]
+        chosen.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
     return chosen
 
 
@@ -160,7 +153,7 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Run a model with the defaults of its inputs, then with other values. Return also notes on kept defaults."""
+    """Return a run with the defaults of inputs, a run with other values if there is one, and notes on kept defaults."""
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
@@ -168,7 +161,7 @@ def _run_model(
     computed = {output.name for node in runnable.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
     written = {name for node in nodes for name in node.outputs if name}
-    # Inputs and initializers cannot be observed as outputs; `_add_given_values` adds them.
+    # Inputs and initializers cannot be observed as outputs, so `_add_given_values` adds them.
     observed, side = runnable.observe(sorted((read | written) & computed)), onnxruntime_cpu.side()
     inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
     runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
@@ -182,7 +175,7 @@ def _run_model(
 def _add_given_values(
     model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
 ) -> dict[str, Captured]:
-    """Return the values that nodes computed, with the inputs and initializers that slicing nodes read."""
+    """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
     values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
     for name in read - values.keys():
         tensor = model.graph.initializers[name].const_value
@@ -207,7 +200,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
         raise ModelError(f"{REFERENCE} cannot run {node.label} alone ({failed}).") from None
-    # The outputs of the model of one node are not named like the outputs of the node.
+    # In the model of one node, the outputs have names of their own.
     outputs = {cut.output: captured[name] for cut, name in zip(node.cuts, names, strict=True)}
     return {node.input: Captured.of(array)} | outputs
 
@@ -221,13 +214,16 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     """Compare the constants of a folded node with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
+    # A node in a branch that is never taken has no constants.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     # Bodies are not run, and floats may be folded in another order than they are computed in.
-    if node.scope or not folded or node.element in INEXACT:
+    if node.scope or not folded or node.element in _INEXACT:
         return Comparison(lowered, "", "folded")
     for name, data in folded:
-        if bytes(values[name].data) != data:
-            message = f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes "
-            message += f"{bytes(values[name].data).hex()}."
+        computed = bytes(values[name].data)
+        if computed != data:
+            message = (
+                f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes {computed.hex()}."
+            )
             return Comparison(lowered, "folding", "mismatch", message)
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

@@ -1,4 +1,4 @@
-"""A whole model on the real DirectML execution provider: the provider of each node, and how far its outputs differ."""
+"""Runs of whole models on the real DirectML execution provider, compared with onnxruntime's CPU provider."""
 
 from __future__ import annotations
 
@@ -41,18 +41,13 @@ def run_model(
 ) -> ModelRun:
     """Run a model on onnxruntime's DirectML provider, with graph fusion. The CPU runs nodes that DirectML cannot run.
 
-    Args:
-        path: The model's file; its external data are read.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs. The other inputs get random arrays that fit.
-        against: Whether to run onnxruntime's CPU provider, too, compare, and find the nodes that cause a difference.
-        seed: The seed of the random inputs.
+    The arguments are those of `Format.run_on_directml`.
 
     Raises:
         UsageError: An input does not fit.
         ModelError: The model cannot be read, or onnxruntime's CPU provider cannot run it.
         DeviceError: DirectML is not installed, or the host program failed.
-        MissingExtra: onnxruntime is not installed and `against` is given.
+        MissingExtra: onnxruntime is not installed, and `against` is true.
     """
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -81,8 +76,8 @@ def run_on(
     Args:
         dml: The device.
         model: The model, as `read_complete_model` returns it.
-        arrays: Its inputs.
-        expected: The expected outputs; None compares nothing.
+        arrays: The inputs of the model.
+        expected: The expected outputs by name, or None to compare nothing.
         locates: Whether to find the nodes that cause a refusal or a difference.
 
     Raises:
@@ -104,23 +99,20 @@ def run_on(
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     results = dict(zip(names, values, strict=True))
     outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
-    different = [output for output in outputs if output.status == "different"]
+    different = {output.name: output.detail for output in outputs if output.status == "different"}
     if different and locates:
         say("looking for the first node that differs")
-        findings = find_differences(dml, graph, arrays, [output.name for output in different])
-        findings = explain_findings(findings, model.proto)
+        findings = explain_findings(find_differences(dml, graph, arrays, list(different)), model.proto)
     else:
         findings = tuple(
-            Finding(
-                "different", "", "", f"output {output.name!r} differs from {onnxruntime_cpu.NAME}: {output.detail}."
-            )
-            for output in different
+            Finding("different", "", "", f"output {name!r} differs from {onnxruntime_cpu.NAME}: {detail}.")
+            for name, detail in different.items()
         )
     return ModelRun(facts, tuple(nodes), outputs, findings, results, tuple(dml.transient))
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding for a model that does not run, if no node is known to be the cause."""
+    """Return the finding about a model that does not run. Without a comparison, it names the way to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -129,7 +121,7 @@ def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Fin
 
 
 def _runs_anything(dml: device.Device) -> bool:
-    """Return whether the provider runs a model at all; if not, no node is the cause."""
+    """Return whether the provider runs any model. If it runs none, no node is the cause of a failure."""
     graph = "copy (float[4] x) => (float[4] y) { y = Identity(x) }"
     model = onnx.parser.parse_model(f'<ir_version: 7, opset_import: ["" : 13]> {graph}')
     try:
@@ -146,7 +138,7 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)
-    difference = min(comparison.absolute, comparison.relative)
+    difference = min(comparison.absolute, comparison.relative)  # A tolerance accepts either.
     return OutputRun(
         name, element, computed.shape, comparison.status, difference, tolerance.absolute, comparison.detail
     )

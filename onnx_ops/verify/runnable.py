@@ -30,11 +30,11 @@ from sliceport.formats import InputShapes
 
 @dataclass(frozen=True)
 class Runnable:
-    """A model that can be run.
+    """A model that can be run. It is a `ModelToRun`.
 
     Attributes:
         proto: The model for onnxruntime.
-        model: The same model in onnx-ir, to find inputs and initializers.
+        model: The model in onnx-ir. It has the same inputs and initializers.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
@@ -49,7 +49,7 @@ class Runnable:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of its outputs, each once."""
+        """The names of the outputs of `proto`, each once."""
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
     def whole(self) -> WholeModel:
@@ -63,7 +63,7 @@ class Runnable:
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
     def observe(self, names: Sequence[str]) -> Runnable:
-        """Return the model with values of the main graph as its outputs."""
+        """Return the model with other outputs: values of the main graph."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
         del observed.graph.output[:]
@@ -119,7 +119,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
-    # onnxruntime reads only initializers of the main graph from other files: all other external tensors are loaded.
+    # Of the tensors in other files, onnxruntime reads only initializers of the main graph, so all others are loaded.
     with path_in_errors(checked.path):
         load_externals([(tensor, put) for tensor, put in held_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)
@@ -133,7 +133,7 @@ def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
     """Return the initializers of a model that are stored in other files, by name.
 
     Raises:
-        DeviceError: A file ends before a tensor in it does.
+        DeviceError: A file is shorter than the model says.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():

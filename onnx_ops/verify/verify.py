@@ -35,15 +35,9 @@ def write_verified(
     overwrite: bool = False,
     **options: Any,
 ) -> VerificationT:
-    """Write a model, and keep the file only if it passes a verification.
+    """Write a model, keep the file only if it passes a verification, and return the verification.
 
-    Args:
-        model: The model.
-        path: The new file.
-        verify: `verify_rewriting`, or a function like it.
-        source: The original model.
-        overwrite: See `write_model`.
-        options: For `verify`.
+    `verify` is `verify_rewriting`, or a function like it. It compares `source`, the original model, with the new file.
 
     Raises:
         UsageError, ModelError: See `write_model`.
@@ -70,8 +64,8 @@ def verify_rewriting(
 ) -> Verification:
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
-    Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs; without graph
-    optimisation, and also with it if the original model runs with it. In the optimised runs floats may differ by
+    Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
+    without graph optimisation, and with it if the original model runs so, too. With optimisation, floats may differ by
     rounding, because fusions round differently.
 
     Args:
@@ -107,7 +101,7 @@ def verify_rewriting(
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
-    """Return a difference if inputs or outputs differ by name or order, or inputs by element type."""
+    """Return one difference if inputs or outputs differ by name or order, or inputs by element type, or else none."""
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]

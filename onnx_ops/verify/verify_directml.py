@@ -68,13 +68,7 @@ def verify_hardening(
     must compute what the original model computes on the CPU provider, within the tolerances of `run_model`. If the
     provider refuses only nodes that its adapter cannot compile, a note names them.
 
-    Args:
-        before: The original model; see `read_any`.
-        after: The file of the hardened model.
-        data_folder: The folder of the external data of `after`, if it is not the folder of that file.
-        input_shapes: Sizes for inputs whose shape is open, by name.
-        inputs: Arrays for inputs. The other inputs get random arrays that fit.
-        seed: The seed of the random inputs.
+    The arguments are those of `verify_rewriting`.
 
     Raises:
         DeviceError: DirectML is not installed, or the host program failed.
@@ -90,7 +84,7 @@ def verify_hardening(
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
         first = _run_all(dml, read_complete_model(before), runs, locates=False)
-        dml.transient.clear()  # otherwise the failures that a retry has overcome would be reported again
+        dml.transient.clear()  # Otherwise failures that a retry has overcome would be reported for both models.
         say("running the model after on DirectML")
         second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]
@@ -108,11 +102,12 @@ def verify_hardening(
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
+    """Return a note about the nodes that only the adapter refuses."""
     op_types = {finding.node: finding.op_type or "a part of the model" for finding in refusals}
     listed = ", ".join(f"{count} {op_type}" for op_type, count in Counter(op_types.values()).most_common())
     return f"not tried on DirectML: {count_of(len(op_types), 'node')}; the adapter lacks what they need ({listed})."
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on the inputs of each run, and compare with the outputs of the run."""
+    """Run a model on the inputs of each run on the CPU provider, and compare with the outputs of that run."""
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)

@@ -23,7 +23,9 @@ PACKAGED = SOURCE / "lib"
 """The folder of the library that came with the package."""
 LIBRARY = "sliceport_openvino.dll" if sys.platform == "win32" else "libsliceport_openvino.so"
 RECORD = "built.json"
+"""The name of the record beside a library."""
 _DIGITS = 12
+"""The digits of a digest in the name of a folder in the cache."""
 BUILD_COMMAND = "python -m ov_ext.native build"
 
 
@@ -32,8 +34,8 @@ class Library:
     """The library for a release of openvino.
 
     Attributes:
-        path: The library, or None if that release has no library.
-        reason: The reason, as the middle of a sentence.
+        path: The library, or None if no library for that release can be used.
+        reason: The reason for `path` or for its absence, as the middle of a sentence.
     """
 
     path: Path | None
@@ -79,11 +81,12 @@ def hash_file(path: Path) -> str:
 
 
 def make_record(openvino: str) -> dict[str, str]:
-    """Return the record of a library that is built now for a release of openvino."""
+    """Return the record of a library that is built from the present sources for a release of openvino."""
     return {"openvino": openvino, "sources": hash_sources()}
 
 
 def _read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the library in a folder, or None if it is missing or damaged."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ DONE, FAILED = 0, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code. Only the library's path and the help go to stdout."""
+    """Run a command line and return its exit code. Only the library's path and help texts go to stdout."""
     parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
     parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
@@ -27,23 +27,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _build(if_possible=options.if_possible)
             if options.path:
                 return _print_path()
+            parser.print_help()
+            return DONE
     except BuildError as error:
         _say(str(error))
         return FAILED
-    parser.print_help()
-    return DONE
 
 
 def _build(*, if_possible: bool) -> int:
+    """Build the library, print its path and return an exit code."""
     if if_possible and (obstacle := _describe_obstacle()) is not None:
         _say(f"the operators in C++ cannot be built here: {obstacle}")
-        return DONE
-    sys.stdout.write(f"{build(_say)}\n")
+    else:
+        sys.stdout.write(f"{build(_say)}\n")
     return DONE
 
 
 def _describe_obstacle() -> str | None:
-    """Return why this machine cannot build the library, or None if it can, or if the library is there."""
+    """Return why this machine cannot build the library, or None if it can or need not because the library exists."""
     try:
         _, version = find_openvino()
     except BuildError as error:
@@ -52,6 +53,7 @@ def _describe_obstacle() -> str | None:
 
 
 def _print_path() -> int:
+    """Print the path of the library for the installed openvino, and return an exit code."""
     _, version = find_openvino()
     library = find_library(version)
     if library.path is None:

@@ -16,7 +16,6 @@ from sliceport.errors import SliceportError
 from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder, write_json
 
-Progress = Callable[[str], None]
 _MAX_REASON = 300
 
 
@@ -24,7 +23,7 @@ class BuildError(SliceportError):
     """The operators in C++ cannot be built."""
 
 
-def build(say: Progress) -> Path:
+def build(say: Callable[[str], None]) -> Path:
     """Build the library for the installed openvino into the user's cache, unless it is there, and return its path.
 
     If several processes build at once, one builds and the others wait.
@@ -61,7 +60,7 @@ def build(say: Progress) -> Path:
 
 
 def _remove_without_record(target: Path) -> None:
-    """Remove a folder that holds no record and nothing but a library."""
+    """Remove a folder that is empty or holds only a library: without a record, `fill_folder` would not replace it."""
     with suppress(OSError):
         if not target.is_symlink() and set(os.listdir(target)) <= {LIBRARY}:
             shutil.rmtree(target)
@@ -95,12 +94,12 @@ def missing_tools() -> str | None:
 
 
 def find_cmake() -> str | None:
-    """Return the path of `cmake`, or None."""
+    """Return the path of `cmake`, or None if it is not installed."""
     return _find_program("cmake")
 
 
 def find_generator() -> str | None:
-    """Return the CMake generator, "" for CMake's default, or None if there is no build tool."""
+    """Return the CMake generator, or "" for CMake's default, or None if neither ninja nor make is installed."""
     if "CMAKE_GENERATOR" in os.environ:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
@@ -121,12 +120,7 @@ def has_compiler() -> bool:
 
 
 def build_into(folder: Path, openvino: Path, version: str) -> None:
-    """Build the library into a folder, with its record.
-
-    Args:
-        folder: The folder.
-        openvino: The folder of the openvino package.
-        version: The version of openvino.
+    """Build the library and its record into `folder`. `openvino` is the folder of the package openvino.
 
     Raises:
         BuildError: A tool is missing on this machine, or a step failed.
@@ -136,7 +130,11 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
         raise BuildError(f"the operators in C++ cannot be built here: {missing_tool}.")
     with tempfile.TemporaryDirectory(dir=folder) as scratch:  # A killed build leaves files only here.
         work = Path(scratch)
-        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)])
+        # No path of this machine goes into the library: CMAKE_SKIP_RPATH leaves out the folder of openvino.
+        options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
+        generator = find_generator()
+        options += ["-G", generator] if generator else []
+        _run_cmake(["-S", str(SOURCE), "-B", str(work), *options])
         jobs = str(os.cpu_count() or 1)
         _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs])
         built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
@@ -146,14 +144,8 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
     write_json(folder / RECORD, {**make_record(version), "library": hash_file(folder / LIBRARY)})
 
 
-def _configuration(openvino: Path) -> list[str]:
-    """Return the options of CMake. No path of this machine goes into the library."""
-    options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
-    generator = find_generator()
-    return [*options, "-G", generator] if generator else options
-
-
 def _run_cmake(arguments: Sequence[str]) -> None:
+    """Run CMake. Raise BuildError if it cannot be started or fails."""
     command = [find_cmake() or "cmake", *arguments]
     try:
         process = subprocess.run(  # noqa: S603 - a fixed program, no shell
@@ -168,9 +160,8 @@ def _run_cmake(arguments: Sequence[str]) -> None:
     except OSError as error:
         raise BuildError(f"cmake cannot be started ({error.strerror}).") from None
     if process.returncode:
-        raise BuildError(
-            f"cmake failed with exit code {process.returncode} ({_find_reason(process.stdout, process.stderr)})."
-        )
+        reason = _find_reason(process.stdout, process.stderr)
+        raise BuildError(f"cmake failed with exit code {process.returncode} ({reason}).")
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
@@ -193,12 +184,12 @@ def _search_path() -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Lock a file.
+    """Create a file and keep it locked.
 
     Raises:
         BuildError: The file cannot be created.
     """
-    # The `yield` is outside of the `try`, so that an OSError of the caller's block is not taken for one of the lock.
+    # The `yield` is outside of the `try`, because an OSError of the caller's block must stay an OSError.
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))

@@ -9,17 +9,20 @@ import numpy as np
 import openvino as ov
 import pytest
 from forked import run
-from openvino import opset1
+from openvino import opset1, opset8
 from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, one_slice, parameter
 
 import ov_ext
 from ov_ext.compare import compare
 from ov_ext.format import FORMAT
+from ov_ext.one_node import OneNode
+from ov_ext.read import read_slicing_nodes, slicing_nodes
 from sliceport.cli.main import main
 from sliceport.defects.cases import OpenVINOCase
 from sliceport.defects.table import DEFECTS
 from sliceport.directml import device
+from sliceport.slicing.node import Resolved
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -45,6 +48,20 @@ def test_executors_agree_on_each_operator(path: Path, capsys: pytest.CaptureFixt
     report = compare(path)
     assert {c.executor for c in report.comparisons} == set(FORMAT.default_executors[1:])
     assert all(c.status == "equal" and c.bytes_compared > 0 for c in report.comparisons)
+
+
+@pytest.mark.parametrize("element", ["u4", "u2"])
+def test_packed_random_data_use_all_bits(element: str) -> None:
+    data = parameter([5, 21], element)
+    model = ov.Model([opset8.slice(data, constant([0]), constant([4]), constant([1]), constant([0]))], [data], "m")
+    ((_, node),) = slicing_nodes(model)
+    (resolved,) = read_slicing_nodes(model)
+    assert isinstance(resolved, Resolved)
+    packed = OneNode(resolved, node).random_data(0)
+    assert np.bitwise_or.reduce(packed) == 255
+    assert packed[-1] < (16 if element == "u4" else 4)  # 105 elements leave bits of the last byte unused
+    comparisons = compare(model, executors=["ov_ext", "dml-emulator"]).comparisons
+    assert [c.status for c in comparisons if c.executor != "openvino"] == ["equal", "equal"]
 
 
 def test_directml_agrees(path: Path, directml: device.Device) -> None:

@@ -114,6 +114,18 @@ def test_indices_of_4_bits_of_an_open_number_still_select() -> None:
     assert np.array_equal(out.data, data[:, 1:4:2])
 
 
+def test_indices_of_4_bits_before_an_ellipsis_of_no_axis_still_select() -> None:
+    params = [parameter([4, 3]), *(parameter([3], "i4") for _ in range(2))]
+    model = ov.Model([make("StridedSlice", params, {"ellipsis_mask": [0, 0, 1]}, ours=False)], params, "m")
+    assert [change.replacement for change in harden(model).changes] == ["StridedSlice"]
+    packed = [ov.Tensor(ov.Type.i4, ov.Shape([3])) for _ in range(2)]
+    for tensor, nibbles in zip(packed, ([0x21, 0], [0x33, 0]), strict=True):  # begin is 1, 2, 0 and end is 3, 3, 0
+        tensor.data.reshape(-1).view(np.uint8)[:] = nibbles
+    data, out = np.arange(12, dtype=np.float32).reshape(4, 3), ov.Tensor(ov.Type.f32, ov.Shape([0]))
+    assert model.evaluate([out], [ov.Tensor(data), *packed])
+    assert np.array_equal(out.data, data[1:3, 2:3])
+
+
 def test_shrink_at_run_time_beside_other_slices_is_hardened() -> None:
     params = [parameter([4, 3, 2]), *(parameter([3], "i64") for _ in range(2))]
     masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from ov_ext.error_text import last_sentence
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
+MODELS = Path(__file__).parents[2] / "models"
 FEW, ENDLESS = 12345, 2**63 - 1
 
 
@@ -71,6 +73,12 @@ def test_pipe_is_refused(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(ModelError, match=f"'{tmp_path / name}' is not a file"):
         ov_ext.read_model(path)
+
+
+def test_onnx_model_is_read_beside_a_folder_of_its_name_in_bin(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "rule_coalesce.onnx", tmp_path / "m.onnx")
+    (tmp_path / "m.bin").mkdir()
+    assert ov_ext.read_model(tmp_path / "m.onnx").outputs
 
 
 def test_message_of_openvino_is_shortened() -> None:

@@ -13,9 +13,11 @@ import openvino as ov
 import pytest
 from amounts import some
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import parse
 from openvino_models import MASKS
 
 import ov_ext
+from sliceport.cli.main import main
 
 MODELS = Path(__file__).parents[2] / "models"
 ZOO = MODELS.parents[1] / "shared" / "zoo"
@@ -162,3 +164,13 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     expected = data[::-1, 1, :3:2] if steps else data[:, 1, :3]
     assert np.array_equal(BUILT_IN.compile_model(model, "CPU")([data])[0], expected)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "openvino-cpu"])
+def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model = parse("(float[1, 64] x) => (float[65, 64] y) { y = Concat <axis = 0> (x, w) }", 17)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    assert main(["diff", str(path), "--on", engine]) == 0
+    assert "outputs: 1 equal" in capsys.readouterr().out

@@ -18,7 +18,7 @@ namespace sliceport {
 constexpr int64_t int64_max = std::numeric_limits<int64_t>::max();
 constexpr int64_t int64_min = std::numeric_limits<int64_t>::min();
 
-/// An operator breaks its specification. The caller adds the names of operator and node to the sentence.
+/// The error of an operator that breaks its specification. The caller adds the names of operator and node.
 class InvalidSlice : public std::invalid_argument {
 public:
     using std::invalid_argument::invalid_argument;
@@ -49,7 +49,7 @@ struct Integer {
     }
 
     int64_t value;
-    uint64_t written;  ///< The bits of a 64-bit integer, which is unsigned if `value` is INT64_MAX.
+    uint64_t written;  ///< The integer in the model, as 64 bits, which are unsigned if `value` is INT64_MAX.
 };
 
 using Integers = InlineVector<Integer>;
@@ -68,7 +68,7 @@ std::string list_to_string(const List& values) {
     return text + "]";
 }
 
-/// The indices that are selected on one axis, in output order, as a Python `range` in canonical form.
+/// The indices that are selected on one axis, in output order, in the form that `canonicalize` returns.
 struct Range {
     int64_t start;
     int64_t size;
@@ -95,9 +95,8 @@ inline uint64_t magnitude(int64_t value) {
     return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-/// Returns the indices that a slice selects from an axis, clamped as ONNX and OpenVINO do: a backward slice that starts
-/// below `-size` starts at 0. Without `start`, the slice begins at the first index in the direction of `step`. Without
-/// `stop`, it includes the last index in that direction.
+/// Returns the indices that a slice selects from an axis of `size`. Without `start`, the slice begins at the first
+/// index in the direction of `step`. Without `stop`, the slice includes the last index in that direction.
 inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
     if (step == 0)
         throw InvalidSlice("step must not be 0");
@@ -107,7 +106,7 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     const auto clamp = [&](int64_t index) {
         return std::min(std::max(index < 0 ? index + size : index, lowest), highest);
     };
-    if (start && !is_forward)
+    if (start && !is_forward)  // In ONNX and OpenVINO, a backward slice that starts below `-size` starts at 0.
         start = std::max(*start, -size);
     const int64_t first = start ? clamp(*start) : is_forward ? lowest : highest;
     const int64_t end = stop ? clamp(*stop) : is_forward ? highest : lowest;
@@ -118,8 +117,8 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     return canonicalize(first, static_cast<int64_t>(count), step);
 }
 
-/// Merges the non-empty selections on two neighbouring axes into one on the flattened axis, or returns nothing if the
-/// merged selection would not have a constant step.
+/// Merges the non-empty selections on two neighbouring axes into a selection on the flattened axis. Returns nothing if
+/// the merged selection would not have a constant step.
 inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
     const int64_t first = outer.start * inner_size + inner.start;
     if (outer.size == 1)

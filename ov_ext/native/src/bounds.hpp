@@ -43,15 +43,9 @@ struct SlicedSize {
     bool keeps_size;
 };
 
-/// Returns the bounds of the size of an axis after slicing, which are exact if the step is known.
-///
-/// For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
-/// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
-/// at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end of the axis.
-///
-/// \param start  Bounds of the first index. If absent, the first element in the direction of `step` is the start.
-/// \param stop   Bounds of the exclusive end. If absent, the slice includes the last element in that direction.
-/// \param step   Absent if it is not known exactly.
+/// Returns the bounds of the size of an axis after slicing, which are exact if the step is known. `start` and `stop`
+/// are absent if the slice begins or ends at an end of the axis, `step` if it is not known. `sliced_size` in
+/// `ov_ext/inference.py` explains why the extremes lie at the indices and sizes that are tried here.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
                               const std::optional<Bounds>& stop,
@@ -95,9 +89,8 @@ inline SlicedSize sliced_size(const Bounds& axis,
             }
         }
     }
-    // A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
-    // INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
-    // lost, which makes the result less exact but not wrong.
+    // A slice of every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
+    // INT64_MAX / |step|, so half of that serves as the limit.
     const auto limit = std::max(static_cast<uint64_t>(int64_max) / magnitude(*step) / 2, min_unbounded);
     if (greatest == int64_max && static_cast<uint64_t>(high) >= limit)
         high = int64_max;

@@ -30,7 +30,7 @@ struct Grid {
     ptrdiff_t offset = 0;
     InlineVector<Axis> axes;
 
-    /// Offset and strides are in bytes if `width` is the number of bytes of an element, or in elements if it is 1.
+    /// Offset and strides count bytes if `width` is the number of bytes of an element, and elements if `width` is 1.
     Grid(const Region& region, size_t width) {
         const auto merged = region.coalesce();
         auto stride = static_cast<ptrdiff_t>(width);
@@ -68,16 +68,16 @@ struct Lines {
     ptrdiff_t offset;
     size_t count;
     ptrdiff_t stride;
-    size_t first;  ///< The first element of a line that is copied.
-    size_t length;  ///< The number of its elements that are copied.
+    size_t first;  ///< The position in its line of the first element to copy.
+    size_t length;  ///< The number of elements to copy of each line.
 };
 
-/// Calls `copy(lines)` for the output elements from `begin` to `end`. Each element of the grid is the beginning of a line
-/// of `length` output elements.
+/// Calls `copy(lines)` until the output elements from `begin` to `end` are copied. A line of `length` output elements
+/// begins at each element of the grid.
 template <class Copy>
 void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const Copy& copy) {
     const auto rank = grid.axes.size();
-    if (rank == 0) {
+    if (rank == 0) {  // There is one line.
         copy(Lines{grid.offset, 1, 0, begin, end - begin});
         return;
     }
@@ -103,6 +103,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
         begin += count * taken_length;
         offset += static_cast<ptrdiff_t>(count) * innermost.stride;
         position[rank - 1] += count;
+        // Carry to the next outer axis, like an odometer.
         for (size_t axis = rank; axis-- > 0 && position[axis] == grid.axes[axis].size;) {
             offset -= static_cast<ptrdiff_t>(position[axis]) * grid.axes[axis].stride;
             position[axis] = 0;
@@ -124,11 +125,11 @@ void for_elements(const Region& region, const Visit& visit) {
     });
 }
 
-/// Calls `copy(begin, end)` for parts of `count` units, from several threads if there are enough bytes.
+/// Calls `copy(begin, end)` for parts of `count` units, from several threads if the units have enough `bytes` together.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
-    // Below `least_bytes`, one thread finishes before a second one wakes up. There are more parts than threads, because
-    // not all threads start at once.
+    // One thread copies fewer than `least_bytes` before a second thread wakes up. There are more parts than threads,
+    // because not all threads start at once.
     constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
@@ -145,8 +146,8 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     });
 }
 
-/// Copies lines of words of `width` bytes. `stride` counts the words from one word of a line to the next. `step` is
-/// `stride` if that is known at compile time, else 0.
+/// Copies lines of words of `width` bytes. Neighbouring words of a line are `stride` words apart in the source. `step`
+/// is `stride` if that is known at compile time, or else 0.
 template <size_t width, ptrdiff_t step>
 SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
     const auto distance = (step ? step : stride) * static_cast<ptrdiff_t>(width);
@@ -165,6 +166,7 @@ SLICEPORT_AVX2 void copy_words_avx2(const char* source, const Lines& lines, ptrd
 }
 #endif
 
+/// Returns the copy with AVX2 instructions if the processor has them, or else without.
 template <size_t width, ptrdiff_t step>
 CopyWords choose_instructions() {
 #ifdef SLICEPORT_AVX2
@@ -197,7 +199,7 @@ CopyWords choose_width(size_t width, ptrdiff_t stride) {
 /// Copies `size` bytes with stores that bypass the caches, if the processor has them.
 #ifdef SLICEPORT_STREAMS
 void stream(char* target, const char* source, size_t size) {
-    const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);
+    const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);  // These stores need aligned targets.
     std::memcpy(target, source, head);
     target += head, source += head, size -= head;
     for (; size >= 64; target += 64, source += 64, size -= 64) {
@@ -211,7 +213,7 @@ void stream(char* target, const char* source, size_t size) {
         _mm_stream_si128(to + 3, d);
     }
     std::memcpy(target, source, size);
-    _mm_sfence();
+    _mm_sfence();  // Otherwise another thread might not see these stores before later ones.
 }
 #else
 void stream(char* target, const char* source, size_t size) {
@@ -222,7 +224,8 @@ void stream(char* target, const char* source, size_t size) {
 /// Copies a run of bytes for each element of a grid.
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
-    // If the output exceeds the caches, ordinary stores would read each of its cache lines before writing it.
+    // If the output exceeds the caches, ordinary stores would read each of its cache lines before writing it. Each call
+    // of `stream` ends in a fence, for which short runs are too short.
     const bool streams = bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
     in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
         auto next = target + begin;
@@ -257,7 +260,7 @@ void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, cons
 void copy_bytes(const Region& region, size_t width, const void* source, void* target) {
     Grid grid(region, width);
     auto run = width;
-    // Adjacent elements form one run. Runs as wide as a machine word are copied as words along the next axis.
+    // Adjacent elements form one run. Runs of up to 16 bytes are copied as words along the next axis.
     if (!grid.axes.empty() && grid.axes.back().stride == static_cast<ptrdiff_t>(width))
         run *= grid.pop().size;
     const auto from = static_cast<const char*>(source);

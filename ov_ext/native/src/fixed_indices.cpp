@@ -1,5 +1,4 @@
-// The members of SlicingOp for fixed indices, that is, indices that are attributes instead of inputs. See `m_fixed` for
-// the reason.
+// The members of SlicingOp for fixed indices, which are attributes instead of inputs. `m_fixed` has the reason.
 
 #include "openvino/op/constant.hpp"
 #include "openvino/op/util/op_types.hpp"
@@ -18,7 +17,7 @@ const Integers* SlicingOp::fixed(size_t index) const {
     return m_fixed && !m_fixed->of[index].empty() ? &m_fixed->of[index] : nullptr;
 }
 
-/// Returns the number of the input that holds a list of indices.
+/// Returns the number of the input that holds a list of indices: fixed lists before it have no input.
 size_t SlicingOp::input_of(size_t index) const {
     size_t input = index + 1;
     for (size_t i = 0; i < index; ++i)
@@ -26,13 +25,14 @@ size_t SlicingOp::input_of(size_t index) const {
     return input;
 }
 
-void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count) {
-    const bool is_being_read = get_output_size() == 0;
+void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor) {
+    const bool is_being_read = get_output_size() == 0;  // Reading a model sets the attributes before the outputs.
     if (!m_fixed && !is_being_read)
         return;
     Indices indices;
     size_t fixed_count = 0;
-    for (size_t i = 0; i < count; ++i) {
+    const auto names = index_names();
+    for (size_t i = 0; i < names.size(); ++i) {
         std::vector<int64_t> values;
         for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
             values.push_back(index.value);
@@ -47,6 +47,7 @@ void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* na
     m_fixed = std::make_shared<const Indices>(std::move(indices));
 }
 
+/// Returns whether constant folding replaces the node: by a constant, or by a node with more fixed indices.
 bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
     return Op::can_constant_fold(inputs) || can_fix(inputs);
 }
@@ -68,14 +69,14 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
         if (indices->of[i].empty())  // `m_fixed` cannot hold an empty list, so an empty constant stays an input.
             remaining_inputs.push_back(input);
     }
-    if (remaining_inputs.size() == inputs.size())
+    if (remaining_inputs.size() == inputs.size())  // Nothing became fixed.
         return false;
     outputs[0] = make_with(remaining_inputs, std::move(indices))->output(0);
     return true;
 }
 
-/// Returns whether indices can become attributes, that is, whether a plugin has narrowed them to 32 bits. A user's model
-/// may also be folded. Its indices are not narrowed, so its nodes keep the inputs that every reader of IR expects.
+/// Returns whether constant indices may become attributes, because a plugin has narrowed all indices to 32 bits. In a
+/// user's model that is folded, indices are not narrowed. Its nodes keep the inputs that every reader of IR expects.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;
@@ -90,8 +91,8 @@ bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
            });
 }
 
-/// Removes the mark of the CPU plugin from inputs that it has narrowed but that are not constants. Before OpenVINO folds
-/// a node, it widens marked inputs again, and fails if one of them is not a constant.
+/// Removes the mark with which the CPU plugin remembers the type of a narrowed input, unless the input is a constant.
+/// Before OpenVINO folds a node, it widens marked inputs again, and fails if one of them is not a constant.
 void SlicingOp::remove_narrowing_marks() {
     for (size_t i = 0; i < get_input_size(); ++i)
         if (!ov::op::util::is_constant(get_input_node_ptr(i)))

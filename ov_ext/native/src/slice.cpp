@@ -3,8 +3,7 @@
 namespace sliceport {
 namespace {
 
-constexpr const char* slice_inputs[] = {"start", "stop", "step", "axes"};
-enum SliceInput { start, stop, step, axes_input };
+enum SliceInput { start, stop, step, axes };
 
 }  // namespace
 
@@ -14,7 +13,7 @@ Slice::Slice(const ov::OutputVector& arguments, std::shared_ptr<const Indices> f
 }
 
 bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
-    visit_fixed(visitor, slice_inputs, 4);
+    visit_fixed(visitor);
     return true;
 }
 
@@ -22,14 +21,9 @@ std::shared_ptr<ov::Node> Slice::make_with(const ov::OutputVector& inputs, std::
     return std::make_shared<Slice>(inputs, std::move(fixed));
 }
 
-void Slice::check_count(size_t count) const {
-    if (count != 4 && count != 5)
-        throw InvalidSlice("it has 4 or 5 inputs, got " + std::to_string(count));
-}
-
 void Slice::check_inputs() const {
     const auto rank = get_input_partial_shape(0).rank();
-    check_lists("start, stop, step and axes", slice_inputs, rank.is_static() ? rank.get_length() : 0);
+    check_lists(rank.is_static() ? rank.get_length() : 0);
     if (rank.is_static() && rank.get_length() == 0)
         throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
 }
@@ -37,15 +31,15 @@ void Slice::check_inputs() const {
 std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVector<Bounds>& sizes,
                                                                const IndicesBounds& indices) const {
     OutputSizes output;
-    const auto axes_named = axes(indices, static_cast<int64_t>(sizes.size()));
+    const auto sliced_axes = entry_axes(indices, static_cast<int64_t>(sizes.size()));
     for (size_t axis = 0; axis < sizes.size(); ++axis) {
-        if (axes_named)
+        if (sliced_axes)
             output.push_back({sizes[axis], static_cast<int64_t>(axis)});
-        else
+        else  // Any axis may be sliced.
             output.push_back({{0, sizes[axis].high}, -1});
     }
-    for (size_t i = 0; axes_named && i < axes_named->size(); ++i) {
-        const auto axis = (*axes_named)[i];
+    for (size_t i = 0; sliced_axes && i < sliced_axes->size(); ++i) {
+        const auto axis = (*sliced_axes)[i];
         const auto stride = exact_at(indices, step, i);
         if (stride == 0)
             throw InvalidSlice("the step of axis " + std::to_string(axis) + " is 0, but it must not be");
@@ -56,17 +50,17 @@ std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVecto
     return output;
 }
 
-/// Returns the axis of each entry, or nothing if the axes are not known.
-std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) const {
+/// Returns the axis of each entry, or nothing if the number of entries or an axis is not known.
+std::optional<Sizes> Slice::entry_axes(const IndicesBounds& indices, int64_t rank) const {
     const auto count = entry_count();
     if (!count)
         return std::nullopt;
     Integers ones, named;
     for (int64_t i = 0; i < *count; ++i)
         ones.push_back(1);
-    const bool has_axes = indices.count > axes_input;
+    const bool has_axes = indices.count > axes;
     if (has_axes) {
-        const auto& bounds = indices.of[axes_input];
+        const auto& bounds = indices.of[axes];
         if (!bounds || !std::all_of(bounds->begin(), bounds->end(), [](const Bounds& axis) { return axis.is_exact(); }))
             return std::nullopt;
         for (const auto& axis : *bounds)
@@ -77,8 +71,8 @@ std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) con
 }
 
 Region Slice::region(const ov::Shape& shape, const Indices& indices) const {
-    const auto axes_given = indices.count > axes_input ? &indices.of[axes_input] : nullptr;
-    return SliceSpec{indices.of[start], indices.of[stop], indices.of[step], axes_given}.resolve(shape);
+    const auto named_axes = indices.count > axes ? &indices.of[axes] : nullptr;
+    return SliceSpec{indices.of[start], indices.of[stop], indices.of[step], named_axes}.resolve(shape);
 }
 
 }  // namespace sliceport

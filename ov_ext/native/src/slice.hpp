@@ -17,14 +17,16 @@ public:
 protected:
     std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
                                         std::shared_ptr<const Indices> fixed) const override;
-    void check_count(size_t count) const override;
+    InlineVector<const char*> index_names() const override {
+        return {"start", "stop", "step", "axes"};
+    }
     void check_inputs() const override;
     std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                  const IndicesBounds& indices) const override;
     Region region(const ov::Shape& shape, const Indices& indices) const override;
 
 private:
-    std::optional<Sizes> axes(const IndicesBounds& indices, int64_t rank) const;
+    std::optional<Sizes> entry_axes(const IndicesBounds& indices, int64_t rank) const;
 };
 
 }  // namespace sliceport

@@ -10,7 +10,8 @@ namespace sliceport {
 
 enum class EntryKind { slice, shrink, new_axis, keep };
 
-/// One entry of a StridedSlice: `position` is -1 for an axis without an entry, `axis` is -1 for a new axis.
+/// An entry of a StridedSlice, by `position`, and the input `axis` that it names. An axis without an entry has the
+/// position -1, a new axis the axis -1.
 struct Entry {
     EntryKind kind;
     int64_t position;
@@ -27,11 +28,12 @@ struct Masks {
 
     Mask begin, end, new_axis, shrink_axis, ellipsis;
 
-    /// Returns whether the bit of an entry is set.
+    /// Returns whether the bit of entry `i` is set.
     static bool bit(const Mask& mask, size_t i) {
         return i < mask.size() && mask[i];
     }
 
+    /// Throws InvalidSlice if a mask holds something other than 0 and 1.
     void check() const {
         const Mask* const masks[] = {&begin, &end, &new_axis, &shrink_axis, &ellipsis};
         for (size_t i = 0; i < 5; ++i)
@@ -80,6 +82,7 @@ struct Region {
     InlineVector<Range> ranges;
     Sizes output_shape;
 
+    /// Returns the region of all elements, without the output shape.
     template <class Shape>
     static Region whole(const Shape& shape) {
         Region region;
@@ -120,7 +123,7 @@ struct Region {
     }
 };
 
-/// Returns `axis` counted from the front.
+/// Returns `axis`, which may be negative, counted from the front. Throws InvalidSlice if it is out of range.
 inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     if (axis.value < -rank || axis.value >= rank)
         throw InvalidSlice("axis " + to_string(axis) + " is out of range for a tensor of rank " +
@@ -128,7 +131,7 @@ inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     return axis.value < 0 ? axis.value + rank : axis.value;
 }
 
-/// Slice-8. If `axes` is null, entry `i` is about axis `i`.
+/// The indices of a Slice-8. If `axes` is null, entry `i` is about axis `i`.
 struct SliceSpec {
     const Integers& starts;
     const Integers& ends;
@@ -181,7 +184,7 @@ private:
     }
 };
 
-/// StridedSlice-1. If `strides` is null, all strides are 1.
+/// The indices and masks of a StridedSlice-1. If `strides` is null, all strides are 1.
 struct StridedSliceSpec {
     const Integers& begin;
     const Integers& end;
@@ -191,7 +194,8 @@ struct StridedSliceSpec {
     template <class Shape>
     Region resolve(const Shape& shape) const {
         auto region = Region::whole(shape);
-        for (const auto& entry : entries(static_cast<int64_t>(shape.size()))) {
+        check_lengths();
+        for (const auto& entry : masks.entries(begin.size(), static_cast<int64_t>(shape.size()))) {
             const auto axis = static_cast<size_t>(entry.axis);
             switch (entry.kind) {
             case EntryKind::new_axis:
@@ -212,19 +216,16 @@ struct StridedSliceSpec {
         return region;
     }
 
-    /// Aligns the entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry.
-    Entries entries(int64_t rank) const {
-        if (end.size() != begin.size() || (strides && strides->size() != begin.size())) {
-            Sizes lengths{static_cast<int64_t>(begin.size()), static_cast<int64_t>(end.size())};
-            if (strides)
-                lengths.push_back(static_cast<int64_t>(strides->size()));
-            throw InvalidSlice("begin, end and strides must have the same length, got lengths " +
-                               list_to_string(lengths));
-        }
-        return masks.entries(begin.size(), rank);
+private:
+    void check_lengths() const {
+        if (end.size() == begin.size() && (!strides || strides->size() == begin.size()))
+            return;
+        Sizes lengths{static_cast<int64_t>(begin.size()), static_cast<int64_t>(end.size())};
+        if (strides)
+            lengths.push_back(static_cast<int64_t>(strides->size()));
+        throw InvalidSlice("begin, end and strides must have the same length, got lengths " + list_to_string(lengths));
     }
 
-private:
     Range sliced_range(const Entry& entry, int64_t size) const {
         const auto i = static_cast<size_t>(entry.position);
         const auto stride = strides ? (*strides)[i].value : 1;

@@ -31,17 +31,13 @@ std::string quoted(const std::string& text) {
     return written + quote;
 }
 
+/// Returns a tensor, or a copy of its elements without gaps if it has gaps.
 ov::Tensor to_packed(const ov::Tensor& tensor) {
     if (tensor.is_continuous())
         return tensor;
     ov::Tensor copied(tensor.get_element_type(), tensor.get_shape());
     tensor.copy_to(copied);
     return copied;
-}
-
-void check_element(const ov::element::Type& element) {
-    if (element == ov::element::u3 || element == ov::element::u6)
-        throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
 }
 
 /// Sets the shape of a tensor unless it has this shape, because setting it again takes time.
@@ -53,6 +49,7 @@ void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
         tensor.set_shape(ov::Shape(sizes.begin(), sizes.end()));
 }
 
+/// Copies a region that is not empty. The tensors are packed and have elements of one type, which can be sliced.
 void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
     const auto element = data.get_element_type();
     if (element == ov::element::string)
@@ -74,10 +71,6 @@ SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const
     return indices;
 }
 
-SlicingOp::SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
-    : Op(arguments),
-      m_fixed(std::move(fixed)) {}
-
 void SlicingOp::throw_invalid(const std::string& sentence) const {
     throw InvalidNode(std::string(get_type_name()) + " " + quoted(get_friendly_name()) + ": " + sentence + ".");
 }
@@ -92,7 +85,10 @@ void SlicingOp::validate_and_infer_types() {
 
 /// Sets the type and the shape of the output.
 void SlicingOp::infer() {
-    check_count(index_count() + 1);
+    const auto least = index_names().size();  // the data and all lists but the optional one
+    if (const auto count = index_count() + 1; count != least && count != least + 1)
+        throw InvalidSlice("it has " + std::to_string(least) + " or " + std::to_string(least + 1) + " inputs, got " +
+                           std::to_string(count));
     // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
         throw InvalidSlice("besides the indices that are attributes, it has " +
@@ -147,10 +143,6 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     }
 }
 
-bool SlicingOp::has_evaluate() const {
-    return true;
-}
-
 bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
     if (inputs.size() != get_input_size() || outputs.size() != 1)
         throw_invalid("it has " + std::to_string(get_input_size()) + " inputs and 1 output, got " +
@@ -166,7 +158,8 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     try {
         // If all indices are fixed, they are not copied.
         selected = region(data.get_shape(), m_fixed && inputs.size() == 1 ? *m_fixed : read_indices(inputs));
-        check_element(data.get_element_type());
+        if (element == ov::element::u3 || element == ov::element::u6)
+            throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
     } catch (const InvalidSlice& error) {
         throw_invalid(error.what());
     }
@@ -192,15 +185,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs,
     return true;
 }
 
-bool SlicingOp::evaluate_lower(ov::TensorVector& outputs) const {
-    return evaluate_bound(outputs, true);
-}
-
-bool SlicingOp::evaluate_upper(ov::TensorVector& outputs) const {
-    return evaluate_bound(outputs, false);
-}
-
-/// Computes the output from the lower or the upper bounds of the inputs, if these are known. Indices must be exact.
+/// Computes the output from the lower or the upper bounds of the data. Returns false if these or an index is not known.
 bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
     ov::TensorVector inputs;
     for (size_t i = 0; i < get_input_size(); ++i) {
@@ -276,7 +261,8 @@ std::optional<int64_t> SlicingOp::entry_count() const {
     return std::nullopt;
 }
 
-void SlicingOp::check_lists(const char* listed_names, const char* const* names, int64_t max_length) const {
+void SlicingOp::check_lists(int64_t max_length) const {
+    const auto names = index_names();
     std::optional<int64_t> first;
     bool differ = false;
     std::string lengths;
@@ -292,8 +278,12 @@ void SlicingOp::check_lists(const char* listed_names, const char* const* names, 
         differ = differ || *first != *length;
         lengths += (lengths.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*length);
     }
-    if (differ)
-        throw InvalidSlice(std::string(listed_names) + " must have the same length, got {" + lengths + "}");
+    if (!differ)
+        return;
+    std::string listed = names[0];
+    for (size_t i = 1; i < names.size(); ++i)
+        listed += std::string(i + 1 < names.size() ? ", " : " and ") + names[i];
+    throw InvalidSlice(listed + " must have the same length, got {" + lengths + "}");
 }
 
 /// Checks that an input is a list of integers, and returns its length if it is known.

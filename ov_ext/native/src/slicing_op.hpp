@@ -18,7 +18,9 @@ public:
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
         return make_with(inputs, m_fixed);
     }
-    bool has_evaluate() const override;
+    bool has_evaluate() const override {
+        return true;
+    }
     /// Computes the output from packed tensors. It does not check that they are packed, because for small tensors the
     /// check takes longer than all the rest.
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override;
@@ -26,8 +28,12 @@ public:
     bool evaluate(ov::TensorVector& outputs,
                   const ov::TensorVector& inputs,
                   const ov::EvaluationContext& context) const override;
-    bool evaluate_lower(ov::TensorVector& outputs) const override;
-    bool evaluate_upper(ov::TensorVector& outputs) const override;
+    bool evaluate_lower(ov::TensorVector& outputs) const override {
+        return evaluate_bound(outputs, true);
+    }
+    bool evaluate_upper(ov::TensorVector& outputs) const override {
+        return evaluate_bound(outputs, false);
+    }
     bool evaluate_symbol(ov::TensorSymbolVector& output_symbols) const override;
     bool can_constant_fold(const ov::OutputVector& inputs) const override;
     bool constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) override;
@@ -35,7 +41,7 @@ public:
 protected:
     static constexpr size_t max_index_inputs = 4;
 
-    /// One value for each index input.
+    /// One value for each of `count` lists of indices.
     template <class T>
     struct PerInput {
         std::array<T, max_index_inputs> of;
@@ -63,39 +69,38 @@ protected:
     using OutputSizes = InlineVector<OutputSize>;
 
     SlicingOp() = default;
-    SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed);
+    SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
+        : Op(arguments),
+          m_fixed(std::move(fixed)) {}
 
     /// Builds the same operator on other inputs and fixed indices.
     virtual std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
                                                 std::shared_ptr<const Indices> fixed) const = 0;
 
-    /// Checks the number of inputs.
-    virtual void check_count(size_t count) const = 0;
+    /// Returns the names of the lists of indices, in order. The last list is optional.
+    virtual InlineVector<const char*> index_names() const = 0;
 
     /// Checks ranks, lengths and types of the index inputs, and attributes.
     virtual void check_inputs() const = 0;
 
-    /// Returns the bounds of each output size, or nothing if the rank is open.
+    /// Returns the output sizes from the bounds of the sizes of the data, or nothing if the output's rank is open.
     virtual std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                          const IndicesBounds& indices) const = 0;
 
     /// Returns the region that indices select from data of a shape.
     virtual Region region(const ov::Shape& shape, const Indices& indices) const = 0;
 
-    /// Throws an error whose sentence begins with operator and node.
+    /// Throws an error with this sentence, which begins with operator and node.
     [[noreturn]] void throw_invalid(const std::string& sentence) const;
 
     /// Reads or writes fixed indices, as attributes with the names of their inputs.
-    void visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count);
+    void visit_fixed(ov::AttributeVisitor& visitor);
 
     /// Returns the number of entries, or nothing if it is open.
     std::optional<int64_t> entry_count() const;
 
-    /// Checks that the index inputs are lists of integers of one length.
-    ///
-    /// \param listed_names The names of the inputs as the subject of a sentence.
-    /// \param max_length  The rank of the data, which limits the lengths; 0 for no limit.
-    void check_lists(const char* listed_names, const char* const* names, int64_t max_length = 0) const;
+    /// Checks that the index inputs are lists of integers of one length. A `max_length` above 0 limits this length.
+    void check_lists(int64_t max_length = 0) const;
 
 private:
     size_t index_count() const;
@@ -113,10 +118,10 @@ private:
 
     /// Indices that are attributes instead of inputs. An empty list stands for indices that are still an input.
     ///
-    /// At each inference, the CPU plugin makes a tensor for each input of a node, and also a node if the model is
-    /// dynamic. That takes longer than a small slice itself: with constant inputs, such a slice takes 1.45 times as long
-    /// as the built-in operator, with attributes 1.05 times. So when the plugin folds constants, constant indices become
-    /// attributes.
+    /// At each inference, the CPU plugin makes a tensor for each input of a node, and if the model is dynamic, also a
+    /// new node. That takes longer than a small slice itself: with constant inputs, such a slice takes 1.45 times as
+    /// long as the built-in operator, with attributes 1.05 times. So when the plugin folds constants, constant indices
+    /// become attributes.
     std::shared_ptr<const Indices> m_fixed;
     /// Whether an index input has ever had another type than i32. If its type is i32 now, a plugin has narrowed it.
     bool m_had_wide_indices = false;

@@ -15,45 +15,39 @@ namespace {
 /// Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer.
 constexpr int64_t max_elements = 1024;
 
-template <class T>
-Integers convert_elements(const void* data, size_t count) {
-    Integers values;
-    const auto elements = static_cast<const T*>(data);
-    for (size_t i = 0; i < count; ++i) {
-        if constexpr (std::is_same_v<T, uint64_t>) {
-            values.push_back(Integer::of_unsigned(elements[i]));
-        } else if constexpr (std::is_same_v<T, int32_t>) {
-            values.push_back(Integer::of_32_bits(elements[i]));
-        } else {
-            values.push_back(static_cast<int64_t>(elements[i]));
-        }
-    }
-    return values;
-}
-
-/// Reads the elements of a tensor of one of these types.
+/// Returns the elements of a tensor, whose type must be one of `types`.
 template <ov::element::Type_t... types>
 Integers convert_tensor(const ov::Tensor& tensor) {
     Integers values;
-    const auto read = [&](auto zero) {
-        values = convert_elements<decltype(zero)>(tensor.data(), tensor.get_size());
+    const auto read = [&](auto zero) {  // `zero` only has the type of the elements.
+        using T = decltype(zero);
+        const auto elements = static_cast<const T*>(tensor.data());
+        for (size_t i = 0; i < tensor.get_size(); ++i) {
+            if constexpr (std::is_same_v<T, uint64_t>) {
+                values.push_back(Integer::of_unsigned(elements[i]));
+            } else if constexpr (std::is_same_v<T, int32_t>) {
+                values.push_back(Integer::of_32_bits(elements[i]));
+            } else {
+                values.push_back(static_cast<int64_t>(elements[i]));
+            }
+        }
     };
     ((tensor.get_element_type() == types ? read(ov::fundamental_type_for<types>{}) : void()), ...);
     return values;
 }
 
-/// Reads elements of 4 bits. The first of the two elements in a byte is in the lower bits.
+/// Returns elements of 4 bits. The first of the two elements in a byte is in the lower bits.
 Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);
     for (size_t i = 0; i < count; ++i) {
         const int64_t bits = bytes[i / 2] >> (i % 2 * 4) & 15;
-        values.push_back(is_signed ? (bits ^ 8) - 8 : bits);
+        values.push_back(is_signed ? (bits ^ 8) - 8 : bits);  // 8 to 15 stand for -8 to -1.
     }
     return values;
 }
 
-/// Returns the nodes that a value is computed from, back to shapes.
+/// Returns `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
 std::unordered_set<const ov::Node*> list_sources(const ov::Node* last) {
     std::vector<const ov::Node*> pending{last};
     std::unordered_set<const ov::Node*> nodes;
@@ -72,22 +66,22 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
     return std::find(kinds.begin(), kinds.end(), node->get_type_info().name) != kinds.end();
 }
 
-/// Returns whether a difference or a negative number is among the nodes that a value is computed from.
+/// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is such a constant.
 bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);
         if (!constant || constant->get_element_type().bitwidth() < 8 || !constant->get_element_type().is_static())
             return is_kind(node, {"Subtract", "Negative"});
         if (ov::shape_size(constant->get_shape()) > max_elements || constant->get_element_type() == ov::element::string)
-            return true;  // Reading them would take longer than the bounds are worth.
+            return true;  // Reading so many elements would take longer than the bounds are worth.
         const auto values = constant->cast_vector<double>();
         return std::any_of(values.begin(), values.end(), [](double value) { return value < 0; });
     });
 }
 
 /// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from. OpenVINO
-/// computes the values at the bounds of the inputs. Those are not the bounds of an operator that is not monotonic, or of
-/// numbers that wrap around.
+/// takes the results for the bounds of the inputs as the bounds of the result. This is wrong if an operator is not
+/// monotonic or numbers wrap around.
 bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
     const auto is_signed = may_be_negative(nodes);
     return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
@@ -173,7 +167,7 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     // OpenVINO evaluates hardly any operator on elements of 4 bits.
     if (!length || *length == 0 || *length > max_elements || !is_integral(element) || element.bitwidth() < 8)
         return std::nullopt;
-    // OpenVINO replaces a value by its bounds if they are equal, so that wrong ones must not be stored.
+    // OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
     if (has_wrong_bounds(list_sources(source.get_node())))
         return std::nullopt;
     store_bounds(source);

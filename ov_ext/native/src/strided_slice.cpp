@@ -5,7 +5,6 @@
 namespace sliceport {
 namespace {
 
-constexpr const char* strided_slice_inputs[] = {"begin", "end", "strides"};
 enum StridedSliceInput { begin, end, strides };
 
 }  // namespace
@@ -37,7 +36,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     // If the visitor changes nothing, m_masks is not assigned, because several threads may save or compile one model.
     if (is_changed)
         m_masks = std::make_shared<const Masks>(std::move(masks));
-    visit_fixed(visitor, strided_slice_inputs, 3);
+    visit_fixed(visitor);
     return true;
 }
 
@@ -46,13 +45,8 @@ std::shared_ptr<ov::Node> StridedSlice::make_with(const ov::OutputVector& inputs
     return std::make_shared<StridedSlice>(inputs, m_masks, std::move(fixed));
 }
 
-void StridedSlice::check_count(size_t count) const {
-    if (count != 3 && count != 4)
-        throw InvalidSlice("it has 3 or 4 inputs, got " + std::to_string(count));
-}
-
 void StridedSlice::check_inputs() const {
-    check_lists("begin, end and strides", strided_slice_inputs);
+    check_lists();
     m_masks->check();
 }
 
@@ -89,8 +83,8 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
 }
 
 Region StridedSlice::region(const ov::Shape& shape, const Indices& indices) const {
-    const auto strides_given = indices.count > strides ? &indices.of[strides] : nullptr;
-    return StridedSliceSpec{indices.of[begin], indices.of[end], strides_given, *m_masks}.resolve(shape);
+    const auto stride_list = indices.count > strides ? &indices.of[strides] : nullptr;
+    return StridedSliceSpec{indices.of[begin], indices.of[end], stride_list, *m_masks}.resolve(shape);
 }
 
 }  // namespace sliceport

@@ -19,7 +19,9 @@ public:
 protected:
     std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
                                         std::shared_ptr<const Indices> fixed) const override;
-    void check_count(size_t count) const override;
+    InlineVector<const char*> index_names() const override {
+        return {"begin", "end", "strides"};
+    }
     void check_inputs() const override;
     std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                  const IndicesBounds& indices) const override;

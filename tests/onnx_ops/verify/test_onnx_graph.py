@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
+import pytest
 from onnx_models import parse
 
 from onnx_ops.runtime import onnxruntime_cpu
@@ -20,6 +23,26 @@ def test_anonymous_model_with_a_strided_slice_runs() -> None:
     (value,) = onnxruntime_cpu.side().run(graph.whole(), {name: np.arange(8, dtype=np.float32)}).values()
     assert isinstance(value, np.ndarray)
     assert value.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["", "names", "weights"])
+def test_written_cuts_share_a_weight_from_another_file(tmp_path: Path, mode: str) -> None:
+    proto = parse("(float[2, 64] x) => (float[2, 64] z) { y = MatMul(x, w)  z = Abs(y) }", 17)
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    complete = read_complete_model(tmp_path / "m.onnx")
+    graph = OnnxGraph(complete.proto, complete.model, complete.data_folder)
+    graph = graph.anonymised(mode, 0) if mode else graph
+    folder = tmp_path / "cuts"
+    folder.mkdir()
+    names = graph.write_cuts([graph.whole(), graph.whole()], folder)
+    assert {file.name for file in folder.iterdir()} == {"00.onnx", "01.onnx", "weights.bin"}
+    assert (folder / "weights.bin").stat().st_size == weight.nbytes
+    (written,) = (onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(folder / names[1]).graph.initializer)
+    assert written.shape == weight.shape
+    assert np.array_equal(written, weight) == (mode != "weights")
+    assert np.abs(written).max() <= np.abs(weight).max()
 
 
 def test_text_that_is_not_utf8_is_written_as_it_was() -> None:

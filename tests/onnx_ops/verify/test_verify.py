@@ -322,8 +322,7 @@ class TestDefaults:
 
         texts = [text.encode() for text in default.tolist()] if default.dtype == object else None
         tensor = ir.tensor(default) if texts is None else ir.StringTensor(texts, shape=ir.Shape(default.shape))
-        value = ir.Value(name="v", const_value=tensor)
-        first = _other_values(value)[0]
+        first = _other_values(tensor)[0]
         assert (first.dtype, first.shape) == (default.dtype, default.shape)
         assert all(a != b for a, b in zip(first.tolist(), default.tolist(), strict=True))
 

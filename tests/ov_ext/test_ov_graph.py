@@ -1,0 +1,50 @@
+"""OpenVINO models as graphs that `diff` cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset8
+from openvino_models import parameter
+
+from ov_ext.ov_graph import OpenVINOGraph
+from ov_ext.run_model import run_model
+
+
+def test_nodes_of_one_name_have_values_of_their_own() -> None:
+    nodes = [parameter([2])]
+    for _ in range(3):
+        nodes.append(opset8.add(nodes[-1], nodes[-1]))
+        nodes[-1].set_friendly_name("same")
+    graph = OpenVINOGraph(ov.Model([opset8.result(node) for node in nodes[1::2]], nodes[:1], "m"))
+    assert [node.reads for node in graph.nodes[1:]] == [node.writes for node in graph.nodes[:2]]
+    inputs = {graph.inputs[0]: np.array([1, 2], np.float32)}
+    values = run_model(graph.cut((), graph.outputs, inputs, {}), inputs, {}, is_compiled=False)
+    assert [np.asarray(values[name]).tolist() for name in graph.outputs] == [[2, 4], [8, 16]]
+
+
+@pytest.mark.parametrize(
+    ("start", "stride", "part_size", "end", "expected"),
+    [
+        (0, 1, 1, -1, [[0], [1], [2], [3], [4], [5]]),
+        (1, 1, 1, -1, [[1], [2], [3], [4], [5]]),
+        (0, 1, 1, 3, [[0], [1], [2], [3]]),
+        (-2, -1, 1, 0, [[4], [3], [2], [1], [0]]),
+        (2, 2, 2, -1, [[2, 3], [4, 5]]),
+    ],
+)
+def test_iterations_read_the_parts_between_start_and_end(
+    start: int, stride: int, part_size: int, end: int, expected: list[list[int]]
+) -> None:
+    part, data = parameter([part_size]), parameter([6])
+    body = ov.Model([opset8.result(opset8.negative(part))], [part], "body")
+    iterator = opset8.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(part, data.output(0), start, stride, part_size, end, 0)
+    output = iterator.get_iter_value(body.get_results()[0].output(0), -1)
+    graph = OpenVINOGraph(ov.Model([opset8.result(output)], [data], "m"))
+    assert iterator.get_num_iterations() == len(expected)
+    values = {graph.inputs[0]: np.arange(6, dtype=np.float32)}
+    bodies = graph.bodies(0, values, lambda model, inputs: run_model(model, inputs, {}, is_compiled=False))
+    assert [next(iter(body.inputs.values())).tolist() for body in bodies] == expected
