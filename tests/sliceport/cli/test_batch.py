@@ -52,7 +52,9 @@ class TestRuns:
         )
         out, err = capsys.readouterr()
         assert out.startswith(f"{len(names)} model")
-        assert err == f"sliceport: wrote {tmp_path / 'run'}\n"
+        # On a busy machine, the progress of a run of more than some seconds comes first.
+        lines = [line for line in err.splitlines() if not line.endswith(" s left")]
+        assert lines == [f"sliceport: wrote {tmp_path / 'run'}"]
 
     def test_commands_take_their_own_options(
         self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
