@@ -90,30 +90,34 @@ class Scope:
         return NO_FACTS
 
 
-def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
+        given: The names of values whose declared shapes the user has given.
         uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    facts = _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
+    facts = _Propagation(onnx.ModelProto.FromString(model), given, uses_onnx=uses_onnx).run()
     if any(each.is_misdeclared for each in facts):
         # Other declared numbers may be as wrong, and that does not show where inference finds no size.
         proto = onnx.ModelProto.FromString(model)
-        without_numbers = _Propagation(proto, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        without_numbers = _Propagation(proto, given, uses_onnx=uses_onnx, trusts_numbers=False).run()
         pairs = zip(without_numbers, facts, strict=True)
         return [replace(each, is_misdeclared=True) if old.is_misdeclared else each for each, old in pairs]
     return facts
 
 
 class _Propagation:
-    def __init__(self, model: onnx.ModelProto, *, uses_onnx: bool, trusts_numbers: bool = True) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, given: frozenset[str], *, uses_onnx: bool, trusts_numbers: bool = True
+    ) -> None:
         self._model = model
+        self._given = given
         self._uses_onnx = uses_onnx
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
@@ -163,7 +167,8 @@ class _Propagation:
         """Add the declared types of values to their scope; without the sizes that are numbers if these are in doubt."""
         for value in values:
             if value.type.WhichOneof("value"):
-                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
+                is_trusted = self._trusts_numbers or value.name in self._given
+                scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Report them if `is_reported`: the node is in no function."""
@@ -178,10 +183,11 @@ class _Propagation:
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
             if name in scope.declared:
-                is_misdeclared = fixes_open_size(scope.declared[name], facts.dims, self._input_symbols)
+                declared = scope.declared[name]
+                is_misdeclared = name not in self._given and fixes_open_size(declared, facts.dims, self._input_symbols)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
-                    facts = fill_in_declared(facts, scope.declared[name])
+                    facts = fill_in_declared(facts, declared)
             facts = self._enforce_limits(facts)
             if name:
                 scope.facts[name] = facts

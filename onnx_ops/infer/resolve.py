@@ -134,7 +134,9 @@ class ResolvedNodes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_inputs: bool) -> ResolvedNodes:
+def resolve_shapes(
+    model: ModelView, slicing: Sequence[NodeView], given: frozenset[str], *, has_open_inputs: bool
+) -> ResolvedNodes:
     """Resolve slicing nodes as they are. If that is not enough, infer shapes, and then fold constants.
 
     Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
@@ -142,17 +144,20 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_in
     Args:
         model: The model.
         slicing: Its slicing nodes.
+        given: The names of values whose shapes the user has given.
         has_open_inputs: Whether the inputs of the model have open sizes before shapes are bound. The declared sizes of
             values that nodes compute are not trusted then: they may come from before somebody opened the inputs.
     """
     resolved = ResolvedNodes()
-    trusted = list(filter(_is_slice_of_input, slicing)) if has_open_inputs else slicing
+    trusted = slicing
+    if has_open_inputs:
+        trusted = [node for node in slicing if _is_slice_of_input(node) or _data_name(node) in given]
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
     if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
-    facts = infer_shapes(model)
+    facts = infer_shapes(model, given)
     resolved.untaken = _find_untaken_nodes(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
@@ -253,6 +258,10 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
         if is_foldable:
             constant_ids.update(map(id, node.outputs))
     return True
+
+
+def _data_name(node: NodeView) -> str | None:
+    return node.inputs[0].name if node.inputs and node.inputs[0] is not None else None
 
 
 def _is_slice_of_input(node: NodeView) -> bool:
