@@ -37,15 +37,15 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms, also if another slicing node reads them.
+        output_layout: Memory layout of the outputs, in the same forms; also of outputs that a slicing node reads.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
-        strict: Whether a refused node raises instead of being reported.
+        strict: Whether a node that cannot be lowered raises an error instead of being reported.
 
     Raises:
         ModelError: The model cannot be read.
         UsageError: An argument does not fit the model, or no installed format reads the model.
-        InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
+        InvalidSlice, UnsupportedSlice: With `strict`, the error of the first node that cannot be lowered.
         MissingExtra: A package that reads the format is not installed.
     """
     program = format_of(model).lower(
@@ -215,6 +215,7 @@ def harden(
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
     forms = read_form_options(engine, without, read_as)
+    # Only the format of the targets in `PROFILES` accepts these options.
     form = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)

@@ -132,6 +132,7 @@ class Case:
             return [StridedSliceSpec(*bounds, Masks.of(parameters)).resolve(self.shape)]
         axis, sizes = parameters.get("axis", 0), parameters.get("split")
         if sizes is None:
+            # Before version 18, all parts must be equal.
             count = parameters["num_outputs"]
             return SplitSpec.evenly(axis, self.shape, count, uneven_last=self.version >= 18).resolve(self.shape)
         return SplitSpec(axis, sizes).resolve(self.shape)

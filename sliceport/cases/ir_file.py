@@ -53,9 +53,9 @@ def _format_layer(
     outputs: Sequence[str] = (),
     version: str = "opset1",
 ) -> str:
-    sides = [_format_element(side, {}, *ports) for side, ports in (("input", inputs), ("output", outputs)) if ports]
+    port_lists = [_format_element(tag, {}, *ports) for tag, ports in (("input", inputs), ("output", outputs)) if ports]
     head = {"id": str(number), "name": name, "type": kind, "version": version}
-    return _format_element("layer", head, *([_format_element("data", data)] if data else []), *sides)
+    return _format_element("layer", head, *([_format_element("data", data)] if data else []), *port_lists)
 
 
 def _format_port(number: int, element: str, sizes: Sequence[int], name: str = "") -> str:
@@ -65,7 +65,7 @@ def _format_port(number: int, element: str, sizes: Sequence[int], name: str = ""
 
 
 def _format_element(tag: str, attributes: Mapping[str, str], *children: str) -> str:
-    """Format an XML element, with each child on lines of its own."""
+    """Format an XML element. The text ends with a newline, and so must each of the `children`."""
     head = "".join((tag, *(f" {name}={quoteattr(value)}" for name, value in attributes.items())))
     return f"<{head}>\n{''.join(children)}</{tag}>\n" if children else f"<{head}/>\n"
 

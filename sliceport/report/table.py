@@ -22,6 +22,7 @@ def display_width(text: str) -> int:
     """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
+    # W and F are wide and fullwidth characters, which take two columns.
     return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
@@ -42,7 +43,7 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
 
 
 def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]]:
-    """Return for each line of a row the indices of its cells; lines after the first are indented by `_GAP`."""
+    """Return the indices of the cells on each line of a row. Lines after the first are indented by `_GAP`."""
     groups: list[list[int]] = [[]]
     used = 0
     for index, width in enumerate(widths):

@@ -111,7 +111,7 @@ def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     """
     filled: list[range] = []
     end = 0
-    for run in (*runs, range(size, size)):
+    for run in (*runs, range(size, size)):  # the empty run at the end, so that a gap before it is filled
         filled += [part for part in (range(end, run.start), run) if part]
         end = run.stop
     return filled
