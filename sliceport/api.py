@@ -116,7 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: The names of the engines that take part; by default those of the format.
+        executors: The names of the engines that take part; by default the `default_executors` of the model's format.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
@@ -150,8 +150,8 @@ def rewrite(
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
         passes: The names of the passes; by default those of the format.
-        simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
-            format's default optimizer, or the names of optimizers.
+        simplify: The names of optimizers of whole graphs to run too, or True for the format's default optimizer. They
+            run in turn until none of them leaves fewer nodes.
         verify: Whether to run the original and the changed model, and to keep the latter only if its outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
@@ -224,7 +224,7 @@ def harden(
 def _check_output(model: Any, output: Path | None) -> None:
     if output is not None:
         check_path(output, "output")
-    elif is_path(model):
+    elif is_path(model):  # the changed model could not be returned as a path
         raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
 
 

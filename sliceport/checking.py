@@ -45,7 +45,7 @@ class NodeFindings:
 
     Attributes:
         nodes: The findings, in the order of the model.
-        engines: The engines whose proved entries the formats can find in a model.
+        engines: The engines whose defects the formats look for in a model.
     """
 
     nodes: tuple[NodeFinding, ...]
@@ -57,7 +57,7 @@ class Selection:
     """The engines to check for.
 
     Attributes:
-        names: The engines and families that the caller named, or `all`; None for every engine with a proved entry.
+        names: The engines and families that the caller named, or `all`; None for all engines that the tests run.
         versions: Versions by engine or family. Divergences of other versions are left out.
 
     Raises:

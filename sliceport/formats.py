@@ -217,7 +217,7 @@ def format_of(model: Any) -> Format:
         if candidates:  # the longest suffix wins; the empty suffix matches every file
             return max(candidates, key=lambda each: max(len(end) for end in each.suffixes if name.endswith(end)))
         raise UsageError(f"no format is installed that reads '{name}'.")
-    # The class of a model may be derived from one of the format's package.
+    # A model may be an object of a class that is derived from a class of the format's package.
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     for format_ in formats().values():
         if packages.intersection(format_.packages):

@@ -37,7 +37,7 @@ class InvalidNode:
 
 
 def format_invalid_count(nodes: Sequence[InvalidNode]) -> str:
-    """Return the end of a line of counts: the number of invalid nodes, or an empty string for 0."""
+    """Return the end of a line of counts, such as `, 2 not valid`. Return an empty string if there are no nodes."""
     return f", {len(nodes)} not valid" if nodes else ""
 
 

@@ -84,7 +84,7 @@ def choose_sizes(
         if isinstance(dim, int):
             return dim
         if not isinstance(dim, str):
-            return _take_prime(taken_primes, first, dim)
+            return _take_prime(taken_primes, first, dim)  # `dim` is None or the range of possible sizes
         if dim not in formulas and dim not in sizes:
             sizes[dim] = _take_prime(taken_primes, first)
         return sizes.get(dim)

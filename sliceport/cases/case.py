@@ -115,7 +115,7 @@ class Case:
         return [f"y{i}" for i in range(len(self.parameters.get("split") or ()) or self.parameters["num_outputs"])]
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
-        """Return the outputs that the standard requires for `parameters`, or by default for those of the case.
+        """Return the outputs that the standard requires for `parameters`, by default those of the case.
 
         Raises:
             InvalidSlice: The standard forbids the node.

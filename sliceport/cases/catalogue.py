@@ -89,5 +89,5 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
 
 
 def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a row with tuples instead of lists, and with numbers instead of names such as INT64_MAX."""
+    """Return a row without `forms` and `other`, with tuples for lists, and numbers for names such as INT64_MAX."""
     return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}

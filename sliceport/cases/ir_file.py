@@ -37,6 +37,7 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     output = _format_port(node_id, element, (), "y")
     layers.append(_format_layer(node_id, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
+    # An output is port 0 of its layer. Only the node also has inputs, and its output is numbered after them.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]

@@ -70,6 +70,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
+        # A node that is not in the form for the target may have no defect.
         for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
     ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 

@@ -123,9 +123,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without `open_sizes`, which is replaced by shapes in `input_shapes`.
-
-    If `open_sizes` is given, `input_shapes` gets the shape of every input with open sizes.
+    """Return the options. If they contain `open_sizes`, replace it by the shapes of all inputs with open sizes.
 
     Raises:
         UsageError: The model does not declare the rank of an input.

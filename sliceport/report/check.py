@@ -83,7 +83,7 @@ class Group:
 
     @property
     def message(self) -> str:
-        """The entry, the detail, the behavior of the engines, and the help."""
+        """The id of the defect, the detail, the behavior of the engines, and the help, as one line."""
         return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.help}"
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = 
     """Return the `sliceport harden` command for a model and `engines` that share a defect, or for one of `targets`."""
     output = "OUT"
     if targets:
-        output = f"OUT --target {'|'.join(targets)}"
+        output = f"OUT --target {'|'.join(targets)}"  # the user chooses one
     elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
         output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
@@ -165,7 +165,7 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
 
 
 def _format_model(result: Result, verbose: bool) -> Iterator[str]:
-    """Yield the lines about a model."""
+    """Yield the lines about one model: its groups of findings, and then the counts."""
     if "error" in result:
         yield f"not checked: {result['error']}"
         return

@@ -61,7 +61,7 @@ class Box:
         curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
         for source in self.sources:
             bottom = source.y + source.height / 2
-            middle = (bottom + top) / 2
+            middle = (bottom + top) / 2  # the height of the control points, so that both ends are vertical
             curves += f"M{source.x:.1f} {bottom}C{source.x:.1f} {middle} {self.x:.1f} {middle} {self.x:.1f} {top}"
         return curves
 
@@ -98,7 +98,7 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
     for node in case.nodes:
         names = dict.fromkeys((*node.reads, *node.constants))
         for name in [name for name in names if name not in boxes_by_value]:
-            array = arrays.get(name)
+            array = arrays.get(name)  # None for a constant of the model
             type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
             lines = tuple(map(_clip, filter(None, (name, type_and_shape))))

@@ -108,6 +108,7 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     for mark in marks:
         # The main graph is tried first. A node that is not in it is in the graph of a function.
         holder = next(filter(None, (mark_node(graph, mark.names, mark) for graph in graphs)), "")
+        # Model Explorer shows a body as a part of the main graph or as a graph of its own.
         body = f"{holder}/{mark.attribute}"
         if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):
             mark_node(body, mark.inner, mark)

@@ -27,7 +27,7 @@ def display_width(text: str) -> int:
 
 
 def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Format rows of cells; the first row is the title. Cells that exceed `columns` go to further lines."""
+    """Format rows of cells; the first row is the title. Cells beyond `columns` go to further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -57,7 +57,7 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Return a printable line as several lines, broken between words, if it is wider than `columns`.
+    """Break a printable line between words if it is wider than `columns`, and return the lines.
 
     The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
     that is longer than a line is not broken, and wide characters count as one column.

@@ -31,7 +31,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint about sizes that several lines end with to a line of its own after them."""
+    """Move a hint that several lines end with, such as `give sizes ...`, to a line of its own after them."""
     ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
     shared = [end for end, count in ends.items() if count > 1]
     for end in shared:
@@ -139,6 +139,7 @@ def _format_parameters(operator: Operator) -> str:
 
 
 def _format_dims(values: Sequence[int] | None) -> str:
+    """Format sizes or strides. Strides are None for a packed tensor."""
     return "packed" if values is None else f"[{','.join(map(str, values))}]"
 
 

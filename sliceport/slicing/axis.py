@@ -48,7 +48,7 @@ def canonicalize(selected: range) -> range:
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
-    """Return the indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
+    """Return the indices that a slice selects from one axis, in output order. Clamp bounds as ONNX and OpenVINO do.
 
     Guarantees:
       * every index lies in `[0, size)`;

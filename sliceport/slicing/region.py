@@ -115,7 +115,7 @@ class Region:
         return Region(self.input_shape, ranges, following.output_shape)
 
     def coalesce(self) -> Region:
-        """Return the same elements of the same packed buffer, in the same order, with the fewest axes.
+        """Return the region with the fewest axes that selects the same elements of a packed buffer in the same order.
 
         A region that selects nothing is returned as it is.
 

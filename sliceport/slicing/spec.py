@@ -51,7 +51,7 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return the equal slice whose bounds lie on an axis of `size`, or directly before or after it.
+        """Return an equal slice with bounds that lie on an axis of `size`, or directly before or after it.
 
         A slice of one index gets step 1, and an empty slice becomes `0:0`. Only a backward slice down to index 0 has a
         negative bound, because an end of -1 would mean the last index. If the size is unknown (None), only a slice that
@@ -225,8 +225,8 @@ class SplitSpec:
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
         """Return a split of an axis of a tensor of `shape` into `parts` equal parts.
 
-        With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last part
-        the rest. Without it all parts must be equal.
+        With `uneven_last`, as for `num_outputs` of ONNX Split-18, the last part may be smaller: all other parts have
+        `ceil(dim / parts)` elements. Without it, an axis that does not divide into equal parts is an error.
 
         Raises:
             InvalidSlice: The axis is out of range, `parts` is below 1, or the axis cannot be divided into such parts.
@@ -354,7 +354,7 @@ class StridedSliceSpec:
         >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
         (1, None, -2)
         """
-        begin_mask, end_mask = self.masks.begin, self.masks.end
+        begin_mask, end_mask = self.masks.begin, self.masks.end  # missing bits are 0
         return (
             None if position < len(begin_mask) and begin_mask[position] else self.begin[position],
             None if position < len(end_mask) and end_mask[position] else self.end[position],
