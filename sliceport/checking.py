@@ -96,7 +96,7 @@ class Selection:
         return tuple(filter(self._selects, defect.divergences))
 
     def _selects(self, divergence: Divergence) -> bool:
-        """Return whether the engine of a divergence is selected, and each version given for it may show it."""
+        """Return whether a divergence is of a selected engine, and concerns all versions that are set for it."""
         versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
         return self.has(divergence.engine) and all(map(divergence.concerns, versions))
 
@@ -149,7 +149,7 @@ class CheckReport(NodeFindings):
     def _describe_rule(self, defect: Defect) -> dict[str, Any]:
         """Return a defect as JSON values. Of the engines that are wrong, only the selected ones are included."""
         divergences = self.selection.divergences_of(defect)
-        # A divergence with a `target` is removed by `harden --target`.
+        # `harden --target` avoids a divergence that has a `target`.
         is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {
             "id": defect.id,
