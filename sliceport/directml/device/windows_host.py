@@ -82,12 +82,13 @@ class Host:
         return facts, b""
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
-        _memory, address = _relocate(request["operator"], payload)
+        _memory, address = _relocate(request["operator"], payload)  # the memory must live during the call
         self._device.new_operator(address)
         return {}, b""
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
         memory, address = _relocate(request["operator"], payload)
+        # The bytes of the operator identify it.
         key, data = payload[: len(memory)], payload[len(memory) :]
         return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
