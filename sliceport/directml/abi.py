@@ -95,7 +95,7 @@ class Image:
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
     def _add_field(self, kind: Kind, value: Any) -> int | None:
-        """Return the value of a field, None for a null pointer. For another pointer, add its target and return its address."""
+        """Return the value to store in a field. For a pointer, add its target and return the address of the target."""
         if kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
@@ -148,7 +148,7 @@ class Image:
 
 
 def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Make the pointers in the `data` of an `Image` valid by adding its address, and return the memory of `data`."""
+    """Turn the offsets at the positions `pointers` of `data` into addresses, and return the memory of `data`."""
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
     for position in pointers:

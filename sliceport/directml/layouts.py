@@ -56,7 +56,7 @@ class Options:
     def __post_init__(self) -> None:
         for layout in (self.input_layout, self.output_layout):
             if isinstance(layout, str):
-                axis_order(layout)
+                axis_order(layout)  # raises UsageError if it is not an axis order
 
 
 def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
@@ -72,7 +72,7 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """Return the strides that a layout gives the value of this name. Return None for packed row-major.
+    """Return the strides that a layout gives to the tensor named `value`. Return None for packed row-major.
 
     An axis order such as NHWC does not apply to a value of another rank.
 

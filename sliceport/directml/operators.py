@@ -58,7 +58,7 @@ class Slice1(_OneOutput):
             if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
                 raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
             reachable = 1 + (size - 1) // abs(stride)
-            if self.output_tensor.sizes[dim] > reachable:  # the output may be smaller
+            if self.output_tensor.sizes[dim] > reachable:  # the documentation allows a smaller output
                 raise InvalidDescriptor(
                     f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but a window of {size} walked in "
                     f"steps of {abs(stride)} has {reachable} elements"
@@ -160,7 +160,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
         if support is None:
             raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
         tensors = (operator.input_tensor, *operator.outputs)
-        for i, tensor in enumerate(tensors):
+        for i, tensor in enumerate(tensors):  # the first is the input
             output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
             name = "InputTensor" if i == 0 else output_name
             tensor.check(name)

@@ -227,10 +227,10 @@ class Program:
             self.source.write_annotated(folder, self.nodes, files)
 
     def _file_names(self) -> dict[int, str]:
-        """Return a file name for each call, by its number: the number, and the name of the first node of the call."""
+        """Return a file name for each call, such as `0007_node_name`: its number and the name of its first node."""
         names: dict[int, str] = {}
         for node in self.nodes:
-            # The name is only for readers, so it is cut to stay within the limits of file systems.
+            # The number identifies the file, so the name may be cut to fit the limits of file systems.
             safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
             for call in node.calls:
                 names.setdefault(call.id, f"{call.id:04d}_{safe_name}" if safe_name else f"{call.id:04d}")

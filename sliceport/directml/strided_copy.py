@@ -72,7 +72,7 @@ class StridedCopy:
         if all_packed:
             return copy._coalesce()  # another order would merge no more axes of packed tensors
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
-        # Operators have a limit of axes. Next, an innermost stride of 1 lets small elements be copied in groups.
+        # Operators accept few axes. With an innermost stride of 1, small elements can be copied in groups.
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
@@ -86,7 +86,7 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """Return the same copy with the elements of another data type, the carrier, which may be wider or narrower.
+        """Return the copy of the same bytes as elements of another data type, which may be wider or narrower.
 
         Return None if several elements share a carrier element and the copy needs only some of them.
         """
@@ -112,7 +112,7 @@ class StridedCopy:
         return shortened._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
-        """Return this copy with only the axes in `order`, in that order. They must include a `split_axis`."""
+        """Return this copy with only the axes in `order`, in that order. A `split_axis` must be one of them."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
@@ -230,5 +230,5 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis of `group` with several selected indices, or any stride without one."""
+    """Return the stride of the innermost axis in `group` with several indices. Without one, any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -92,7 +92,7 @@ class Buffers:
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         assert support is not None  # SLICE exists at every level
-        carrier = next(find_carriers(element, support.data_types))  # an unsigned type carries any element
+        carrier = next(find_carriers(element, support.data_types))  # unsigned types carry any element, so one exists
         if carrier.spread > 1 or carrier.group > 1:  # the carrier is narrower or wider than an element
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)

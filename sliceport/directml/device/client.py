@@ -150,20 +150,18 @@ class Device:
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
         # The size of a buffer is a multiple of 4 bytes.
-        input_size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
-        if data.size < input_size:
-            raise InvalidDescriptor(
-                f"InputTensor: the tensor ends at byte {input_size}, but its buffer has {data.size}."
-            )
+        end = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
+        if data.size < end:
+            raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {end}, but its buffer has {data.size}.")
         image = Image(operator)
         request = {
             "do": "run",
             "operator": _describe_image(image),
-            "input": input_size,
+            "input": end,
             "offset": byte_offset,
             "outputs": [int(before.size) for before in outputs],
         }
-        _, reply = self._ask(request, [image.data, data[:input_size].data, *(before.data for before in outputs)])
+        _, reply = self._ask(request, [image.data, data[:end].data, *(before.data for before in outputs)])
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
 
     def run_onnx(

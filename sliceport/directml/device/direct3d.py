@@ -76,6 +76,7 @@ class Direct3DDevice(OperatorFactory):
         create_device = _load("d3d12.dll").D3D12CreateDevice
         self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
+        # device, flags, minimum feature level, interface
         arguments = (self._d3d.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(create_dml, "DMLCreateDevice1", *arguments))
         queue = struct.pack("=4i", 0, 0, 0, 0)  # D3D12_COMMAND_QUEUE_DESC of a direct queue

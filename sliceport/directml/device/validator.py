@@ -131,9 +131,10 @@ class Validator(OperatorFactory):
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
-        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid; ID3D12Device has 44 methods.
+        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid; 100 is more than all 44 methods.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
+        # device, flags, minimum feature level, interface
         arguments = (device.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(library.DMLCreateDevice1, "DMLCreateDevice1", *arguments))
 
@@ -167,7 +168,7 @@ class Validator(OperatorFactory):
         # IsValid, IsAttributeSupported and IsPropertySupported return true.
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
         factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
-        function = _METHOD(lambda *args: _return_object(args[1], factory))
+        function = _METHOD(lambda *args: _return_object(args[1], factory))  # args: an interface and an out pointer
         self._referenced += [adapter, factory, function]
         return function
 

@@ -96,7 +96,7 @@ class Host:
         ort = _import_onnxruntime()
         options = _session_options(ort, request)
         model_size, weights = request["model_size"], request["weights"]
-        call = "CreateSession"
+        call = "CreateSession"  # the step to name in an error
         try:
             kept: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
             if weights:
@@ -151,7 +151,7 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
     """Return the options of a session, with the same settings as in `host/host.cpp`."""
     options = ort.SessionOptions()
     options.enable_mem_pattern = False  # The DirectML provider does not support memory patterns.
-    options.log_severity_level = 4
+    options.log_severity_level = 4  # fatal errors only
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     for name, value in request["config"].items():
         options.add_session_config_entry(name, value)
