@@ -88,7 +88,7 @@ def _build_with_best_carrier(
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
     for carrier in find_carriers(element, support.data_types):  # best first
         recast = copy.recast(carrier)
-        if recast is not None:
+        if recast is not None:  # the copy needs only whole elements of the carrier
             _check_limits(recast, level, schema, support)
             return _build_operator(recast, carrier, support, build)
     raise NotLoweredError(
@@ -116,7 +116,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy. Its tensors get leading dimensions of 1, up to the least rank that it accepts."""
+    """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts."""
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
     outputs = [

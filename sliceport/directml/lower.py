@@ -83,7 +83,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
 
 
 def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
-    """Lower one node by itself, without its siblings."""
+    """Lower one node by itself, not together with other nodes."""
     if isinstance(node, Refused):
         return LoweredNode(node, "refused", node.refusal)
     if isinstance(node, Folded):

@@ -189,7 +189,7 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """Return this copy with each `group` neighbouring elements replaced by one larger element.
+        """Return this copy with every `group` neighbouring elements replaced by one larger element.
 
         Return None if the copy needs only a part of a larger element. But the last larger element of a buffer may be
         partly padding, like the last byte of a tensor of 4-bit elements.

@@ -123,7 +123,7 @@ class Device:
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
-            raise  # such as for a call that creates the device
+            raise  # another call failed, such as one that creates the device
         return 0
 
     def run(
@@ -318,7 +318,7 @@ class Device:
             DeviceError: The host program cannot be started.
         """
         environment, descriptors = self._environment, list[int]()
-        if sys.platform == "linux":
+        if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
             self._memory = os.memfd_create("sliceport")
             self._socket, host_socket = socket.socketpair()
             descriptors = [self._memory, host_socket.detach()]

@@ -111,8 +111,8 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
         raise DeviceError(f"{title} cannot be installed here: {lacking}.")
     try:
         with locked(user_cache() / f"{_PREFIX}.lock"):
-            if not target.is_dir():
-                fill_folder(target, build, mark="")
+            if not target.is_dir():  # another process may have built it in the meantime
+                fill_folder(target, build, mark="")  # a mark is only needed to overwrite a folder
     except (OSError, UsageError) as error:
         raise DeviceError(f"{title} cannot be installed in {target} ({str(error).rstrip('.')}).") from None
     return target

@@ -189,8 +189,8 @@ class _ComObject:
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:
         # QueryInterface, AddRef and Release
-        of_iunknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
-        all_methods = of_iunknown | methods
+        iunknown_methods: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
+        all_methods = iunknown_methods | methods
         self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
         self._table = (ctypes.c_void_p * size)(
             *(ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)

@@ -98,10 +98,10 @@ class Host:
         model_size, weights = request["model_size"], request["weights"]
         call = "CreateSession"  # the step to name in an error
         try:
-            kept: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
+            weight_arrays: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
             if weights:
                 parts = (np.fromfile(each["path"], np.uint8, each["size"], offset=each["offset"]) for each in weights)
-                initializers, kept = _make_values(ort, weights, parts)
+                initializers, weight_arrays = _make_values(ort, weights, parts)
                 options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
@@ -112,9 +112,9 @@ class Host:
             inputs = request["inputs"]
             ends = accumulate((each["size"] for each in inputs), initial=model_size)
             contents = (np.frombuffer(payload[a:b], np.uint8) for a, b in pairwise(ends))
-            feeds, buffers = _make_values(ort, inputs, contents)
+            feeds, input_arrays = _make_values(ort, inputs, contents)
             results = session.run_with_ort_values(request["outputs"], feeds)
-            del buffers, kept
+            del input_arrays, weight_arrays
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
         graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
