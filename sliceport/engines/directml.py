@@ -41,7 +41,7 @@ class DirectML:
         """Run an operator; see `OperatorEngine`.
 
         Raises:
-            DeviceError: DirectML refuses the operator, or the host program failed.
+            DeviceError: DirectML refuses the operator, or the process that runs DirectML failed.
         """
         return shared_device().run(operator, data)
 
