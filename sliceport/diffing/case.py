@@ -73,7 +73,7 @@ class Case:
 
     @property
     def model(self) -> WholeModel:
-        """The case as a model."""
+        """The nodes of the case as a model of their own."""
         return self.graph.cut(
             self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes
         )
@@ -87,8 +87,8 @@ class Case:
     ) -> tuple[OutputDiff, ...]:
         """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
 
-        `tolerance_for` maps the name of any other output to its tolerance. If the tolerance is None, `default_for` maps
-        the expected value to it.
+        Any other output has the tolerance that `tolerance_for` returns for its name. If that is None, the output has
+        the tolerance that `default_for` returns for its expected value.
         """
         tolerances = {
             name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
@@ -114,7 +114,7 @@ class Located(NamedTuple):
 def make_case(
     graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return the case that consists of some nodes of a model; None if `values` lacks a value that they read."""
+    """Return some nodes of a model as a case. Return None if `values` lacks a value that they read."""
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
@@ -126,10 +126,10 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return the values of `names`: those in `known`, and all others as a side computes them from `known`.
+    """Return the values called `names`. An engine computes the values that are not in `known` from those in it.
 
-    Computed values that are not arrays are left out. The result is None if the run fails, or if it needs an input that
-    is not in `known`.
+    Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input that is not
+    in `known`.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -145,7 +145,7 @@ def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collect
 def compute_all(
     graph: Graph, side: Side, inputs: Mapping[str, Array], wanted: Collection[str] | None = None
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the inputs, and the values that a side computes from them, each with its name.
+    """Yield the names and arrays of the inputs, and of the values that an engine computes from the inputs.
 
     The result lacks values that are not arrays, values that cannot be an output, and all values that depend on a node
     that fails. A value stays in memory only as long as other values are still computed from it. One run computes the

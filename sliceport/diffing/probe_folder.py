@@ -181,9 +181,10 @@ class Round:
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
-    """Return right values, the cuts of a round that can run on these values with their cases, and the avoided values.
+    """Choose the cuts of a round whose inputs can be computed and saved.
 
-    Outputs that cannot be saved are left out, and so are cuts that are the same as an earlier cut.
+    Return the computed values by name, each cut with its case, and the names of values that cannot be computed or
+    saved. Leave out outputs that cannot be saved, and cuts that are the same as an earlier cut.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}

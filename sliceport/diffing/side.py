@@ -117,7 +117,7 @@ class Side:
         return result
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model in a child, or in this process if the engine isolates its runs itself."""
+        """Run a model in a child process, or in this process if the engine isolates its runs itself."""
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
