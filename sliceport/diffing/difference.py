@@ -47,7 +47,7 @@ def tolerance_of(value: Value) -> Tolerance:
     if value is None or value.dtype == object:
         return EXACT
     if value.dtype.kind == "c":
-        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]
+        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]  # complex128 has 16 bytes
     return _TOLERANCES.get(value.dtype.name, _NARROW_FLOAT_TOLERANCE if "float" in value.dtype.name else EXACT)
 
 

@@ -46,7 +46,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Write the result of a run. Skip a crash, a lack of memory, and a result with a string or no array."""
+        """Write the result of a run, unless it is a crash or a lack of memory, or contains strings or non-arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
@@ -85,7 +85,7 @@ def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
     """Return a hash of the text `key`, of a model, and of inputs. External data files of ONNX models do not count."""
     digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
     arrays = [part for name in sorted(inputs) for part in (name.encode(), *_hashed_parts(inputs[name]))]
-    # Each part is hashed by itself, because two parts with another boundary would have the same bytes together.
+    # Each part has a hash of its own, so that bytes which move from one part to the next change the result.
     for part in (model.data, model.weights, *arrays):
         digest.update(hashlib.blake2b(part).digest())
     return digest.hexdigest()

@@ -215,7 +215,7 @@ class Pair:
         for candidate in candidates:
             located = self._locate(candidate, arrays, tolerance)
             if located is not None:
-                # An output that differs may have no entry in `_different` yet.
+                # Later calls take this value for equal. An output may have no entry in `_different`.
                 name = candidate.output
                 self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
                 return self._enter_body(located, tolerance)

@@ -141,7 +141,7 @@ class Path:
         if state.is_last:
             for depth in _DEPTHS:
                 yield Cut("around", high, depth=depth)
-                yield Cut("spread", high, depth=depth)
+                yield Cut("spread", high, depth=depth)  # all values are outputs, so the device cannot fuse nodes
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
         # WAYS sizes that divide the range evenly, or all sizes if the range has fewer nodes.

@@ -88,15 +88,15 @@ class Search:
 
     def _find_last_node(self) -> bool:
         """Bisect for the shortest prefix of the ordered nodes that fails. Return whether there is one."""
-        is_failing = self._try(self._path, self._inputs)
+        is_failing = self._test(self._path, self._inputs)
         if self._failure.is_of_run and not is_failing:  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
-            is_failing = self._try(self._path, self._inputs)
+            is_failing = self._test(self._path, self._inputs)
         least, size = 1, len(self._path)
         while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
             middle = (least + size) // 2
-            if self._try(self._path[:middle], self._inputs):
+            if self._test(self._path[:middle], self._inputs):
                 size = middle
             else:
                 least = middle + 1
@@ -110,7 +110,7 @@ class Search:
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
-            if boundary is not None and self._try(sorted(numbers), boundary, self._graph.nodes[number].writes):
+            if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
         return False
 
@@ -125,7 +125,7 @@ class Search:
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
-                self._try(numbers, self.best.values, self.best.outputs)
+                self._test(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
@@ -148,7 +148,7 @@ class Search:
         values = self._compute_boundary(best, remaining)
         # An engine may accept the nodes if they have more outputs. So more values become outputs only if none remains.
         outputs = [name for name in best.outputs if name in written]
-        return values is not None and self._try(remaining, values, outputs or None)
+        return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
         """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`."""
@@ -207,7 +207,7 @@ class Search:
         fixed = replace(best, has_fixed_shapes=True)
         return fixed if self.fails(fixed) else best
 
-    def _try(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
+    def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Test a part of the model. If it fails like the model, make it the best case and return True."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)

@@ -162,6 +162,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
+    # Engines for another format, and engines that only the table of defects contains, have a message of their own.
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
         raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
     if name not in engines:
