@@ -230,7 +230,7 @@ class Defect:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """The engines that are wrong."""
+        """The names of the engines that are wrong."""
         return tuple(divergence.engine for divergence in self.divergences)
 
     @property

@@ -23,13 +23,13 @@ NOT_RUN = Failure("values", "", "")
 
 @dataclass(frozen=True)
 class Case:
-    """A part of a model, which is tested on the bad side of a comparison. The good side computes expected values.
+    """A part of a model, which is tested on one engine. Another engine computes the expected values.
 
     Attributes:
         graph: The graph that it is cut from: the main graph, or one run of a body.
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
-        inputs: The values that it reads, as the good side computed them.
+        inputs: The values that it reads, as the other engine computed them.
         constants: More values that it reads. They depend on shapes and constants alone, so they stay constants.
         failure: Its failure; `NOT_RUN` before it has run.
         scope: The control flow nodes that contain it, outermost first, as texts that include the titles of the bodies.
@@ -53,22 +53,22 @@ class Case:
 
     @property
     def nodes(self) -> tuple[GraphNode, ...]:
-        """Its nodes, in order."""
+        """The nodes of the case, in order."""
         return tuple(self.graph.nodes[i] for i in self.numbers)
 
     @property
     def culprit(self) -> GraphNode:
-        """The last of its nodes, which reports call the first one that differs or fails."""
+        """The last node of the case. Reports call it the first node that differs or fails."""
         return self.nodes[-1]
 
     @property
     def main_node(self) -> GraphNode:
-        """The culprit, or for a case in a body, the node of the main graph that contains the culprit."""
+        """The culprit. For a case in a body, the node of the main graph that contains the culprit."""
         return self.holder or self.culprit
 
     @property
     def values(self) -> dict[str, Array]:
-        """All values that it reads."""
+        """All values that the nodes of the case read."""
         return {**self.inputs, **self.constants}
 
     @property

@@ -107,7 +107,7 @@ def diff(
 
 @dataclass(frozen=True)
 class _Run:
-    """The runs of both sides on one set of inputs.
+    """The runs of both engines on one set of inputs.
 
     Attributes:
         inputs: The inputs, by their names in the first model.
@@ -260,7 +260,7 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
-        # If the good side does not run its model, the search is for the part that fails there.
+        # If the engine of the expected outputs fails, search for the part that fails on this engine.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
         results: Iterable[tuple[Failure, Located | None]]

@@ -56,7 +56,7 @@ class Body:
     Attributes:
         title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
-        inputs: The values that the node passes to the body, as the good side computes them.
+        inputs: The values that the node passes to the body.
     """
 
     title: str

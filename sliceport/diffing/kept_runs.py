@@ -69,7 +69,7 @@ class KeptRuns:
 
 
 def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
-    """Return the kept runs of a folder. Make the folder if it does not exist.
+    """Return an object that keeps the results of runs in a folder. Make the folder if it does not exist.
 
     Raises:
         UsageError: The folder cannot be made.

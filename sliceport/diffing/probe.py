@@ -152,7 +152,7 @@ class Path:
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
-        """Return the numbers of the nodes of a cut in the graph."""
+        """Return the positions in the graph of the nodes of a cut."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))

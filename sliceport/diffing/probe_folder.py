@@ -135,7 +135,7 @@ class Round:
     state: State
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Probe:
-        """Choose the cuts of this round, and write a folder that runs them.
+        """Choose the parts of the model to run in this round, and write a folder that runs them on a device.
 
         Raises:
             UsageError: The folder exists or cannot be made, or a probe cannot hold an input or any output of the model.

@@ -137,7 +137,7 @@ class _Results:
 
     @cached_property
     def outcomes(self) -> dict[Cut, _Outcome]:
-        """The outcome of each cut that ran."""
+        """For each cut that ran, the comparison of its outputs or the failure of its run."""
         return {cut: self._compare(name, cut) for name, cut in self.round.state.cuts.items() if name in self.data}
 
     @property
@@ -209,7 +209,7 @@ class _Results:
         )
 
     def _plan_next_round(self, report: DiffReport, state: State) -> Reading:
-        """Return the report about the open range, and the next round."""
+        """Return a report on the nodes that may still be at fault, and the next round."""
         count, last = state.high - state.low, self._describe_node(state.high)
         text = (
             f"the first node that differs is one of {count}: {self._describe_node(state.low + 1)} to {last}"

@@ -172,7 +172,7 @@ class Search:
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
-        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the good side fails
+        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the engine `good` fails
         is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
         return replace(best, is_fusion=is_right)
 
@@ -270,8 +270,8 @@ def search_each(
 ) -> Iterator[tuple[Failure, Located | None]]:
     """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
 
-    The case is None if no part of the model fails, or if the output becomes right once earlier cases have right values.
-    `tolerance_for` returns the accepted difference on the way to an output, or None for the default of the type.
+    The case is None if no part of the model fails, or if the output is right once earlier parts compute right values.
+    `tolerance_for` returns the accepted difference of values that lead to an output; None for the default of the type.
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):

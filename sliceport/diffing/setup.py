@@ -52,7 +52,7 @@ def read_shapes(
 def read_tolerances(
     graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
 ) -> Mapping[str, Tolerance | None]:
-    """Return the accepted differences by output, and under an empty name for all other outputs; see `diff`.
+    """Return the accepted difference of each output by name. An empty name stands for all other outputs.
 
     Raises:
         UsageError: A name is not an output of the model.

@@ -155,7 +155,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     Args:
         text: The name, and after a colon the options, separated by commas.
         format_name: The format of the model that it runs.
-        option: The option of the caller, for messages.
+        option: The name of the caller's option, for messages.
 
     Raises:
         UsageError: The engine or an option is unknown, an option has no value, or the engine does not run the format.

@@ -1,6 +1,6 @@
 """Verification that a changed model computes the same outputs as the original model on several inputs.
 
-The original model is called the model before, and the changed model is called the model after.
+Attributes called `before` are about the original model, and attributes called `after` about the changed model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class InputRun:
-    """A run of the model before on the reference.
+    """A run of the original model on the engine that computes the expected outputs.
 
     Attributes:
         inputs: The arrays that the model ran on.
@@ -69,8 +69,8 @@ class Verification:
     """The result of a verification.
 
     Attributes:
-        runs: The runs of the model before.
-        differences: The outputs that the model after computes differently.
+        runs: The runs of the original model.
+        differences: The outputs that the changed model computes differently.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
         equality: The sentence about a verification without differences.
     """
@@ -104,8 +104,8 @@ class Trial:
 
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
-        after: The engine of the model after.
-        before: The engine of the model before; None for the reference, whose outputs each `InputRun` contains.
+        after: The engine of the changed model.
+        before: The engine of the original model; None for the reference, whose outputs each `InputRun` contains.
         tolerance_of: Returns the accepted difference from an expected value, for engines that round differently; None
             if all outputs must be equal bit for bit.
     """
@@ -124,7 +124,7 @@ class Verifier:
         before: The original model.
         after: The changed model.
         reference: The engine that computes the expected outputs.
-        names: For each input and output of the model after that was renamed, its name in the model before.
+        names: For each input and output of the changed model that was renamed, its name in the original model.
         moved: The outputs whose elements are only moved, so that no engine may round them.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
@@ -188,7 +188,7 @@ class Verifier:
         return first_that_runs(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
-        """Compare the models on one run after another, until they differ.
+        """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
             NotVerified: No trial compares them, an output cannot be compared, or the outputs of the original model vary

@@ -188,7 +188,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add known defects of an engine to a comparison that they explain. Without defects, return it unchanged."""
+    """Return the comparison with the known defects of an engine that explain it. No defects leave it unchanged."""
     if not defects:
         return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)

@@ -39,7 +39,7 @@ class DirectMLValidate:
         return title
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the state of the library."""
+        """Yield whether DirectML's validator is installed and can be used."""
         from sliceport.directml.device import DeviceError, validator
 
         try:
@@ -53,7 +53,7 @@ class DirectMLValidate:
 
 @functools.cache
 def _title() -> str:
-    """Return the name of the library and its highest feature level.
+    """Return the name and the highest feature level of DirectML's validator.
 
     Raises:
         DeviceError: The library is not installed, or cannot be used on this machine.
