@@ -49,10 +49,10 @@ class OnnxCase:
         'y = Slice(x[4], [0], [2])'
         """
         head, _, body = self.graph.partition(" { ")
-        texts = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
+        replacements = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
         # The pattern also matches the first output, whose sizes are not shown.
-        texts |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
-        nodes = re.sub(r"\w+", lambda word: texts.get(word[0], word[0]), body.removesuffix(" }"))
+        replacements |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
+        nodes = re.sub(r"\w+", lambda word: replacements.get(word[0], word[0]), body.removesuffix(" }"))
         return _name_limits(nodes.replace("  ", "; "))  # two spaces separate nodes; names of limits are shorter
 
 

@@ -153,20 +153,20 @@ def compute_all(
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
-    computed, size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    computed, chunk_size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
-        chunk, later = names[:size], names[size:]
+        chunk, later = names[:chunk_size], names[chunk_size:]
         values = compute(graph, side, computed, chunk)
         if values is None and len(chunk) > 1:  # some value cannot be an output, or its node fails
-            size = max(1, len(chunk) // 4)
+            chunk_size = max(1, len(chunk) // 4)
             continue
         names = later
         if values is None:  # the chunk is one value
             dependents = _find_dependents(graph, chunk[0])
-            last = [name for name in later if name in dependents][-1:]
+            last_dependent = [name for name in later if name in dependents][-1:]
             # If a dependent can be computed, the node does not fail: its value only cannot be an output.
-            if not last or compute(graph, side, computed, last) is None:
+            if not last_dependent or compute(graph, side, computed, last_dependent) is None:
                 names = [name for name in later if name not in dependents]
             continue
         yield from values.items()
@@ -174,7 +174,7 @@ def compute_all(
         still_read = find_boundary(graph, find_ancestors(graph, names, computed))
         computed = {name: array for name, array in computed.items() if name in still_read}
         byte_count = sum(array.nbytes for array in values.values())
-        size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
+        chunk_size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
 
 
 def _find_dependents(graph: Graph, value: str) -> set[str]:
