@@ -86,6 +86,7 @@ def diff(
     first = open_graph(model)
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
+    # The name of an engine has priority over a folder of the same name.
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):

@@ -145,6 +145,7 @@ class Round:
             graph = graph.anonymised(state.anonymise, state.seed)
             inputs = {name: inputs[old] for name, old in zip(graph.inputs, self.graph.inputs, strict=True)}
         values, chosen, avoided = _choose_cuts(Path(graph), self.good, inputs, state)
+        # The first round must show how the whole model fails.
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
             raise UsageError(
                 "an input of the model, or each of its outputs, has an element type that a probe cannot hold."

@@ -183,6 +183,7 @@ class _Results:
             return self._build_reading(report, "no part of the model that was cut out fails like the whole")
         high = min(sizes)
         right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
+        # A right prefix that is longer than a failing one does not narrow the range.
         low = max([state.low, *(size for size in right if size < high)])
         last = [self.path.numbers[high - 1]]
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)

@@ -199,7 +199,7 @@ class Search:
                 if inner is not None:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
                     return replace(inner, scope=scope, holder=best.culprit)
-                break
+                break  # later runs are not searched
         return best
 
     def _fix_shapes(self, best: Case) -> Case:

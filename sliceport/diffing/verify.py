@@ -224,8 +224,8 @@ class Verifier:
         If `trial.before` is an engine, it computes the expected outputs. Otherwise, they are `run.outputs`.
 
         Raises:
-            _NotComparedError: The engine does not run the original model. Or both models run on the same engine, and
-                it refuses only the changed model, at sizes of open axes that differ from those of the first run.
+            _NotComparedError: The engine does not run the original model. Or, in a trial with `before`, it refuses only
+                the changed model, in a run whose open axes have other sizes than in the first run.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
         """
         where = f"{trial.where}{run.label}"
@@ -272,7 +272,7 @@ class Verifier:
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            # If `before` is set, the same engine ran both models, so the change of the model causes the rounding.
+            # Without `before`, the reference computed the expected outputs. Another engine may round differently.
             elif output.status == "close" and trial.before is not None:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
