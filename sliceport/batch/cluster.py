@@ -100,7 +100,7 @@ class _DaskRunner:
         """Largest number of tasks under way: 1 until a worker is known to fit."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Do all tasks; see `Runner`."""
+        """Give all tasks to the workers, and yield the outcome of each task once."""
         from distributed import as_completed
 
         try:
@@ -131,14 +131,14 @@ class _DaskRunner:
             self._client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the workers that may fit and, once a worker has done a task, the limit of tasks under way.
+        """Update the list of workers that may fit. Once a worker has done a task, also update the limit of open tasks.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
         threads: dict[str, int] = self._ask(self._client.nthreads)
         self._fit = [address for address in threads if address not in self._refusals]
-        if self._limit > 1:
+        if self._limit > 1:  # a worker has done a task
             self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
             if threads and not self._fit:
                 time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
@@ -191,7 +191,7 @@ class _DaskRunner:
                 self._refusals[address] = f"the worker at {address} {outcome}"
                 progress.announce(f"the run does without a worker: {self._refusals[address]}")
             return None
-        if future.status != "error":
+        if future.status != "error":  # such as "cancelled": the client cancels futures when the connection is lost
             raise UsageError(self._loss)
         error = future.exception()
         if isinstance(error, SliceportError):

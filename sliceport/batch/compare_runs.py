@@ -214,9 +214,9 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
 
 
 def _list_problems(row: Row) -> list[Finding]:
-    """Return the findings of a model without the informative ones; none for a clean model.
+    """Return the findings of a model, without those that only inform. Return an empty list for a clean model.
 
-    If the model failed, or if no other finding is left, the list ends with a finding for the verdict.
+    If the model failed, or if no finding remains, add a finding with the verdict as its reason.
     """
     problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
@@ -232,7 +232,7 @@ def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def _mask_parts(row: Row, mask: _Mask) -> list[str]:
-    """Return the masked JSON of each part of a row, in the order of `_PARTS`. The order of findings does not count."""
+    """Return the JSON of each field of a row that is compared, with `mask` applied. The findings are sorted first."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
     return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
 

@@ -134,7 +134,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     try:  # `where` names the part with a mistake
         for where, part in _split_toml(text) if is_toml else _split_lines(text):
             if where == _DEFAULTS:
-                defaults = _read_entry(name, where, part, _KEYS[1:])
+                defaults = _read_entry(name, where, part, _KEYS[1:])  # all keys but `model`
                 continue
             entry = _read_entry(name, where, part if is_toml else _parse_line(part))
             first = entries.setdefault(_locate(name, entry.model), entry)
@@ -202,13 +202,14 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
+    """Check the data of an entry, and build the entry. The defaults have no key `model`, so `keys` lacks it."""
     if not isinstance(data, dict):
         raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {quote(data)}")
     _check_keys(data, keys)
     model = data.get("model", "")
     if "model" in keys and (not isinstance(model, str) or not model or "\0" in model):
         raise _Mistake(f"'model' must be the name of a model, got {quote(model)}")
-    tables = {key: data.get(key, {}) for key in _KEYS[1:]}
+    tables = {key: data.get(key, {}) for key in _KEYS[1:]}  # all keys but `model`
     for key, table in tables.items():
         if not isinstance(table, dict):
             raise _Mistake(f"{key!r} must be an object whose keys are names of inputs, got {quote(table)}")

@@ -73,7 +73,7 @@ class _Data:
     _size: int = 0
 
     def add(self, row: Row) -> None:
-        """Add a model."""
+        """Add the row of a model to the table, and its details to the current block."""
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]

@@ -68,7 +68,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of a row's findings; without findings, the cause of a failure, or an empty list."""
+    """Return the sorted reasons of a row's findings. Without findings, return the cause if the verdict is not clean."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})

@@ -35,9 +35,9 @@ class BadSource:
 def expand(
     sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequence[str] = ()
 ) -> Iterator[str | BadSource]:
-    """Yield the models of sources, each once, by the names that the user would write, and the sources without models.
+    """Yield the models of sources, and a `BadSource` for each source without models.
 
-    A source is the first of these that fits:
+    Each model is yielded once, by the name that the user would write for it. A source is the first of these that fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
@@ -118,7 +118,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source, and a BadSource for each part that cannot be read, or if nothing matches."""
+        """Yield the models of one source. Yield a BadSource for each unreadable part, or if the source has no models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -160,8 +160,8 @@ class _Search:
             yield BadSource(name, f"list {name!r} cannot be read ({getattr(error, 'strerror', None) or error}).")
             return
         self.lists.append(path)
-        for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-            text = line.strip().decode("utf-8", "surrogateescape")
+        for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):  # without a byte order mark
+            text = line.strip().decode("utf-8", "surrogateescape")  # names on Linux may be any bytes
             if text and not text.startswith("#"):
                 yield from self.find(text)
         self.lists.pop()
@@ -203,7 +203,7 @@ class _Search:
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
         # A `**` at the end matches only folders; `*` is added to match the files in them.
         wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
-        suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)
+        suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)
         try:
             # Unlike `glob.glob`, `Path.glob` does not let `**` follow links, which may lead in circles.

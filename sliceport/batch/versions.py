@@ -47,7 +47,7 @@ def _requirements() -> list[str]:
 
 
 def _normalize(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return re.sub(r"[-_.]+", "-", name).lower()  # as PEP 503 normalizes names
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:

@@ -19,7 +19,7 @@ from sliceport.json_text import to_text
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport check` to the parser."""
     parser = commands.add_parser("check", help=COMMAND.help)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml); nothing is changed")
     COMMAND.add_options(parser)
@@ -33,10 +33,11 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Check each model, print all findings, and return the exit code; for `is_supervised` see `work.run`.
+    """Check each model, print all findings, and return the exit code. A child checks them if `is_supervised` is set.
 
     Raises:
-        UsageError, MissingExtra: See `read_pages`; or an option is not valid.
+        UsageError: An option is not valid, or a file to write exists or cannot be made.
+        MissingExtra: An option needs a package that is not installed.
     """
     pages, arguments = read_pages(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:

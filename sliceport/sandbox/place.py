@@ -39,10 +39,10 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Fill a scratch folder beside the output folder, and rename it.
+    """Write a folder as a whole: fill a scratch folder beside it, then rename the scratch folder.
 
     Args:
-        directory: The folder.
+        directory: The output folder.
         fill: Writes the files into a given folder.
         mark: The name of a file that every folder of an earlier run contains. A folder without it is never replaced.
         others: Patterns of further files in such a folder, as in `dxdispatch/*.json`. A folder with any other file is
@@ -71,7 +71,7 @@ def fill_folder(
 
 
 def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
-    """Return the relative path of a file or folder that the patterns do not name, or None."""
+    """Return the relative path of a file or folder that matches no pattern. Return None if all match one."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -194,7 +194,7 @@ def _link(source: Path, target: Path) -> None:
 
 @contextmanager
 def _scratch_beside(target: Path) -> Iterator[Path]:
-    """Make a scratch folder beside a file or folder, and remove it afterwards unless its placement is deferred.
+    """Make a scratch folder beside a file or folder. Remove it afterwards, unless another process renames its files.
 
     Raises:
         UsageError: The folder cannot be made, or the `with` block raises an OSError.
@@ -253,7 +253,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Carry out a placement; within `collect_placements` for its output, add it to the list for another process."""
+    """Rename new files to their final paths. If `collect_placements` collects this output, add them to the list."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:
@@ -274,7 +274,7 @@ _deferral: _Deferral | None = None
 
 @contextmanager
 def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
-    """Collect the placements of an output for another process instead of carrying them out.
+    """Yield a list that collects the new files of an output. Another process renames them to their final paths.
 
     Args:
         output: The file or folder, the main one of several.
@@ -335,7 +335,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
 
 
 def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
-    """Undo an interrupted `_rename`."""
+    """Undo an interrupted `_rename`: move new files back, and the old files from the folder `aside` to their paths."""
     try:
         for new, target in pairs:
             if os.path.lexists(target) and not os.path.lexists(new):

@@ -47,7 +47,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 
 def is_abandoned(name: str) -> bool:
     """Return whether a name that `new_name` made belongs to a process of this machine that has ended."""
-    machine, _, process = name.rpartition("-")[0].rpartition("-")
+    machine, _, process = name.rpartition("-")[0].rpartition("-")  # MACHINE-PROCESS-RANDOM
     if machine != _own_machine() or not process.isdecimal():
         return False
     if sys.platform == "win32":

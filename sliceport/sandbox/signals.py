@@ -69,7 +69,10 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM within `stoppable`: for short steps that belong together, such as renaming files."""
+    """Ignore SIGINT and SIGTERM during the block, such as while files that belong together are renamed.
+
+    Such signals are lost. The block must lie in one of `stoppable`; otherwise they are not ignored.
+    """
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:
