@@ -88,7 +88,7 @@ class _DaskRunner:
     def __init__(self, client: Client, address: str) -> None:
         self._client, self._address = client, address
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
-        self._loss = f"{loss}; the same command goes on where this one has ended."
+        self._loss_message = f"{loss}; the same command goes on where this one has ended."
         self._name = f"sliceport-{secrets.token_hex(8)}"
         self._tasks: dict[str, Task] = {}
         """Tasks under way, by the key of their future."""
@@ -104,7 +104,7 @@ class _DaskRunner:
         from distributed import as_completed
 
         try:
-            journal = open_store(job.root).names("runs")[-1]
+            journal = open_store(job.root).names("runs")[-1]  # a file that shows a worker the results
             completed, remaining = as_completed(loop=self._client.loop), iter(tasks)
             while True:
                 for task in islice(remaining, max(0, self._limit - len(self._tasks))):
@@ -192,7 +192,7 @@ class _DaskRunner:
                 progress.announce(f"the run does without a worker: {self._refusals[address]}")
             return None
         if future.status != "error":  # such as "cancelled": the client cancels futures when the connection is lost
-            raise UsageError(self._loss)
+            raise UsageError(self._loss_message)
         error = future.exception()
         if isinstance(error, SliceportError):
             raise error
@@ -206,4 +206,4 @@ class _DaskRunner:
         try:
             return request(*args, **options)
         except (Exception, CancelledError):
-            raise UsageError(self._loss) from None
+            raise UsageError(self._loss_message) from None

@@ -74,7 +74,7 @@ def to_url(url: str, path: str) -> str:
     if HTTP.match(path):
         return path
     parts = url.split("::")
-    i = next(i for i, part in enumerate(parts) if "://" in part)
+    i = next(i for i, part in enumerate(parts) if "://" in part)  # skips a cache, as in `simplecache::s3://a/b`
     protocol, _, path_in_url = parts[i].partition("://")
     if path.startswith("/") and not path_in_url.startswith("/"):  # some file systems, such as `memory`, add the slash
         path = path.lstrip("/")

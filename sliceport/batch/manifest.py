@@ -68,7 +68,7 @@ class Manifest:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
-            self._exact[name] = i
+            self._exact[name] = i  # also of a pattern, because a file may have wildcards in its name
             if has_wildcards(entry.model):
                 self._patterns.append((_compile_pattern(path, entry.model), i))
 
@@ -79,11 +79,11 @@ class Manifest:
         missing if it would be empty.
         """
         name = _locate("", model)
-        numbers = {i for pattern, i in self._patterns if pattern.match(name)}
+        indices = {i for pattern, i in self._patterns if pattern.match(name)}
         if name in self._exact:
-            numbers.add(self._exact[name])
+            indices.add(self._exact[name])
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
-        for i in sorted(numbers):  # in the order of the file, because later entries win
+        for i in sorted(indices):  # in the order of the file, because later entries win
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
@@ -151,7 +151,7 @@ def _read_text(path: str) -> str:
     try:
         if os.path.isdir(path):  # Windows would report a folder as a missing permission
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig") as file:  # skips a byte order mark
             return file.read()
     except (OSError, ValueError) as error:  # UnicodeDecodeError, or a name with a null character, is a ValueError
         raise UsageError(f"manifest '{path}' cannot be read ({getattr(error, 'strerror', None) or error}).") from None

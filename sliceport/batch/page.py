@@ -161,5 +161,5 @@ def _json(data: Any) -> str:
 
 
 def _pack(text: str) -> str:
-    """Encode ASCII text as base64 of gzip, so that none of it can be taken for markup."""
-    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
+    """Compress ASCII text and encode it as base64, so that none of it can be taken for markup."""
+    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")  # the same each time

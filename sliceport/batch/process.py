@@ -82,7 +82,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if done is None:
             done = _call(stop_event, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
         return done
-    except UnreadableResult:
+    except UnreadableResult:  # the run cannot go on
         raise
     except ChildNotStarted as error:  # a process for another model could not be started either
         if stop_event.is_set():
@@ -200,7 +200,7 @@ All other system errors, such as a full disk, a missing permission or a lost con
 
 def _is_caused_by_machine(error: BaseException | None) -> bool:
     """Return whether an error comes from the machine or the network, so that a repetition may succeed."""
-    seen: set[int] = set()
+    seen: set[int] = set()  # chains of errors can be circular
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         # Libraries raise an OSError without a number about the content of a file.

@@ -24,7 +24,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     """
     fs, path = open_file_system(url)
     is_http = HTTP.match(path) is not None
-    excluded = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
+    excluded = {f"{folder.rstrip('/')}/" for other_fs, folder in map(open_file_system, leave_out) if other_fs == fs}
     wildcard = WILDCARD.search(path.replace("?", "_") if is_http else path)  # `?` begins a query in HTTP
     try:
         if wildcard is not None:

@@ -150,8 +150,8 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """Convert the stored result of a model to its row of results.jsonl."""
-    names = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
-    row = {name: show_path(result[name], model) for name in names if name in result}
+    fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
+    row = {name: show_path(result[name], model) for name in fields if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
         row["result"]["command"] = show_path(line, join([model]))  # quoted for a shell
     command = result["command"]

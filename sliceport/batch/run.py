@@ -90,7 +90,7 @@ def run_batch(
                 failures = (Done(row["model"], "", "error", row=row) for row in rows)
                 outcomes = itertools.chain(failures, results)
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
-        finally:
+        finally:  # also if the user stops the run
             journal.store_lines()
             run, summary = read_run(store), Summary()
             if run.header["started"] == header["started"]:

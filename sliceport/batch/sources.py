@@ -118,7 +118,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source. Yield a BadSource for each unreadable part, or if the source has no models."""
+        """Yield the models of one source. Yield a BadSource for each unreadable part, or if it has no models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return

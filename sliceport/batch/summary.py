@@ -76,7 +76,7 @@ class Summary:
             self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
             entry = (row["model"], row["verdict"], row["message"])
-            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))
+            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))  # the worst first
             del self.attention[MAX_LISTED:]
 
     @property

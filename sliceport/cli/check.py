@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     results: list[dict[str, Any]] = []
     is_clean = True
     for model in options.models:
-        work = Work("check", model, None, arguments, False, "json", options.verbose, None)
+        work = Work("check", model, None, arguments, False, form="json", verbose=options.verbose, columns=None)
         try:
             answer = compute(work, options, is_supervised=is_supervised)
         except SliceportError as error:
@@ -83,5 +83,5 @@ def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> s
 
     if options.quiet:
         return "\n".join(f"{result['model']}: {summarize(result)}" for result in results if "error" not in result)
-    hint = options.engines is None
+    hint = options.engines is None  # suggest --engines all
     return check_text(results, verbose=options.verbose > 0, columns=console.width(), hint=hint)

@@ -146,7 +146,7 @@ def _show(text: str) -> None:
     global _columns  # noqa: PLW0603 - there is one terminal
     _clear()
     text = printable(text)
-    while display_width(text) >= shutil.get_terminal_size().columns:
+    while display_width(text) >= shutil.get_terminal_size().columns:  # a line that wraps could not be erased
         text = text[:-1]
     sys.stderr.write(text)
     sys.stderr.flush()

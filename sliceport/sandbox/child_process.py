@@ -180,7 +180,7 @@ class ChildProcess:
                 timer.daemon = True
                 timer.start()
             answer = self._exchange(request)
-        except OSError:
+        except OSError:  # the pipe is broken, because the child has ended
             answer = None
         except BaseException:  # such as Ctrl-C: the next call would get this answer
             self.close()

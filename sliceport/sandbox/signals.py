@@ -54,16 +54,16 @@ def stoppable() -> Iterator[None]:
             stopped.append(number)
             raise Stopped(number)
 
-    numbers: list[int] = []
+    unhandled: list[int] = []
     if threading.current_thread() is threading.main_thread():
         python_handlers = (signal.SIG_DFL, signal.default_int_handler)
-        numbers = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
-    before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
+        unhandled = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
+    old_handlers: dict[int, Any] = {number: signal.signal(number, stop) for number in unhandled}
     try:
         yield
     finally:
         if not stopped:
-            for number, handler in before.items():
+            for number, handler in old_handlers.items():
                 signal.signal(number, handler)
 
 
