@@ -155,8 +155,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
     are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked in the rows, so that a row does not differ because it
-    names them.
+    Versions and options that differ between the runs are masked in the rows first. Otherwise rows would differ only
+    because they name them.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -167,7 +167,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     versions = _list_differences(first["versions"], second["versions"])
     options = _list_differences(first["options"], second["options"])
     comparison = RunComparison(versions, options)
-    upgrades = [change for change in versions if change.before and change.after]
+    upgrades = [change for change in versions if change.before and change.after]  # packages of both runs
     masks = (
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),

@@ -97,7 +97,7 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """Return the URL or the absolute path of a name in a manifest, in lower case on Windows."""
+    """Return the absolute path of a name in a manifest, in lower case on Windows. Return a URL unchanged."""
     return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
@@ -158,7 +158,7 @@ def _read_text(path: str) -> str:
 
 
 def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield a name for messages and the data of each part of TOML, the defaults first."""
+    """Yield each part of a TOML manifest, the defaults first: a name for messages, and the data."""
     try:
         data = tomllib.loads(text)
     except RecursionError as error:
@@ -173,7 +173,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield a name for messages and the text of each line that is not empty."""
+    """Yield each line that is not empty: a name for messages, and the text."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"line {number}", line

@@ -162,4 +162,4 @@ def _json(data: Any) -> str:
 
 def _pack(text: str) -> str:
     """Compress ASCII text and encode it as base64, so that none of it can be taken for markup."""
-    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")  # the same each time
+    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")  # mtime=0: no time stamp

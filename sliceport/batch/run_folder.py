@@ -53,7 +53,7 @@ class Journal:
         self.store_lines()
 
     def add(self, done: Done) -> None:
-        """Add a line for a model. If the last time was stored more than 30 seconds ago, also call `store_lines`."""
+        """Add a line for a model. If the last call of `store_lines` was more than 30 seconds ago, call it again."""
         self._add({name: value for name, value in vars(done).items() if value is not None})
         if time.monotonic() - self._written > _INTERVAL:
             self.store_lines()
@@ -203,11 +203,11 @@ def join(runs: Sequence[Run]) -> Run:
         UsageError: The runs are not different shards of one run.
     """
     headers = tuple(header for run in runs for header in run.headers)
-    runs_of_headers = {
+    identities = {
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    if len(runs_of_headers) > 1 or not are_shards(runs):
+    if len(identities) > 1 or not are_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))

@@ -50,8 +50,8 @@ def expand(
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
     start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
-    model is another model. `leave_out` lists folders, or URLs of folders, that are not entered unless a source begins
-    in them, such as the folder of the results.
+    model is another model. `leave_out` lists folders, or URLs of folders, such as the folder of the results. They are
+    entered only if a source begins in them.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -86,7 +86,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 def is_in_shard(name: str, number: int, count: int) -> bool:
     """Return whether a model is in shard `number` of `count`.
 
-    A hash of the model's name decides, so that models that are added or removed do not change the shard of others.
+    A hash of the model's name decides. So models that are added or removed do not change the shards of others.
     """
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 

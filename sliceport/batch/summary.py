@@ -56,7 +56,7 @@ class Summary:
 
     @classmethod
     def of(cls, rows: Iterable[Row], gap: str = "") -> Summary:
-        """Return the summary of rows, which are read once."""
+        """Return the summary of all rows. `rows` is read once, so it may be a generator."""
         summary = cls(gap=gap)
         for row in rows:
             summary.add(row)
@@ -91,7 +91,7 @@ class Summary:
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
         """Yield each field of findings, such as `operator`, with the counts of its values.
 
-        The values with the most models come first, then those with the most findings, then the others by name.
+        Values with more models come first. Among equals, values with more findings come first, then names decide.
         """
         for part, tallies in self.tallies.items():
             yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))

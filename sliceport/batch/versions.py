@@ -41,7 +41,7 @@ def _requirements() -> list[str]:
     requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
-        re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+        re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]  # the name before a version or an extra
         for requirement in requirements
         if not ((match := extra.search(requirement)) and match[1] in _IRRELEVANT)
     ]

@@ -199,7 +199,7 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
     if options.format == "json":
         emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
     else:
-        if comparison is not None and summary.gap:
+        if comparison is not None and summary.gap:  # the text of a summary has this line itself
             emit(f"incomplete: {summary.gap}")
         emit((summary if comparison is None else comparison).text(console.width()))
 

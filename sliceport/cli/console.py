@@ -104,7 +104,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
 
 
 def _open_closed_descriptors() -> None:
-    """Open closed standard streams; otherwise the next file would become one, and libraries would write into it."""
+    """Open standard streams that are closed. Otherwise the next open file would become one and get their output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -155,7 +155,7 @@ def _show(text: str) -> None:
 
 @contextmanager
 def showing_progress() -> Iterator[None]:
-    """Show the current activity on a terminal during the block, from two seconds after the first report of one."""
+    """Show the current activity on a terminal during the block. The line appears two seconds after the first report."""
     global _status  # noqa: PLW0603 - there is one terminal
     if not can_show_status():
         yield

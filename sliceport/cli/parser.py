@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The sentence has no kind of name at its start, because argparse adds the name of the option.
+            # The sentence does not begin with a kind of name, because argparse adds the name of the option.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

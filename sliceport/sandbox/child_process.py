@@ -254,7 +254,7 @@ class ChildProcess:
         """Wait for a message or the end of the child. Return whether there is a message.
 
         The pipe alone would not show the end of the child if a grandchild holds it open. So this also waits for
-        `process`, a descriptor of the child. On systems without one, it is None: return True, and the read waits.
+        `process`, a descriptor of the child. If the system has none, return True at once, and the read waits.
         """
         if sys.platform == "win32" or process is None:
             return True

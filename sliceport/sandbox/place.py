@@ -101,7 +101,7 @@ def write_files(
 
     Args:
         files: The files. The file that refers to the others is last, so that it never exists without them.
-        write: Writes the files by these names into a given folder.
+        write: Writes files of the same names into a given folder.
         overwrite: Whether to replace files that exist.
         accept: Returns whether to keep the files that were written into a given folder.
 
@@ -140,7 +140,7 @@ def check_output(file: Path, *, overwrite: bool) -> None:
 
 
 def _refuse_target(file: Path, overwrite: bool) -> None:
-    """Raise UsageError for a file that `write_files` must not write."""
+    """Raise a UsageError if `file` is a folder, exists and is to be kept, or has a name that Windows forbids."""
     _refuse_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
@@ -239,7 +239,7 @@ class Placement:
     overwrite: bool
 
     def commit(self) -> None:
-        """Put the files into place, all or none, and remove the scratch folder.
+        """Rename the files to their final paths, all or none, and remove the scratch folder.
 
         Raises:
             UsageError: A file cannot be put into place.
@@ -278,8 +278,8 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
     Args:
         output: The file or folder, the main one of several.
-        owner: A name of `new_name`, made by the other process. It follows the prefix in the names of scratch folders,
-            so that `remove_scratch` finds them if this process dies.
+        owner: A name that `new_name` returned to the other process. The names of scratch folders contain it, so that
+            `remove_scratch` finds them if this process dies.
     """
     global _deferral  # noqa: PLW0603 - a child does one thing at a time
     _deferral = _Deferral(output, owner, [])
@@ -290,7 +290,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
 
 def remove_scratch(parent: Path, owner: str) -> None:
-    """Remove the scratch folders in `parent` whose names have `owner`, a name of `new_name`, after the prefix."""
+    """Remove the scratch folders in `parent` that were made for `owner`, a name that `new_name` returned."""
     with suppress(OSError):  # the command may have failed before it made the folder
         for entry in os.scandir(parent):
             if entry.name.startswith(f"{_PREFIX}{owner}"):
@@ -298,7 +298,7 @@ def remove_scratch(parent: Path, owner: str) -> None:
 
 
 def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
-    """Rename new files or folders into place in this order, all or none.
+    """Rename new files or folders to their final paths, in the order of `pairs`, all or none.
 
     A single file replaces the old one in one step. Otherwise all old files are first moved into another folder, so that
     no old file exists together with a new one. They are moved in reverse order, because the last file refers to the

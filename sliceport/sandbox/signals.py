@@ -42,7 +42,7 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM that the process neither ignores nor handles.
+    """Raise `Stopped` for the first SIGINT or SIGTERM. Leave a signal alone that the process ignores or handles itself.
 
     Later signals are ignored until the process ends, so that they do not interrupt the clean-up. Do nothing outside the
     main thread, where Python cannot set handlers.
@@ -71,7 +71,7 @@ def stoppable() -> Iterator[None]:
 def shielded() -> Iterator[None]:
     """Ignore SIGINT and SIGTERM during the block, such as while files that belong together are renamed.
 
-    Such signals are lost. The block must lie in one of `stoppable`; otherwise they are not ignored.
+    Such signals are lost. The block must lie in a block of `stoppable`. Otherwise the signals are not ignored.
     """
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
