@@ -205,6 +205,6 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
 
 
 def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 10_000:  # each model at once takes a thread and a process
+    if not text.isdecimal() or not 0 < int(text) < 10_000:  # each job takes a thread and a process
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 up.")
     return int(text)

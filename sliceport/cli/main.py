@@ -91,7 +91,7 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"sliceport {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    chosen = [name for name in COMMANDS if name in words[:1]]  # one command, whose modules load faster than all
+    chosen = [name for name in COMMANDS if name in words[:1]]  # the modules of one command load faster than all
     for name in chosen or COMMANDS:
         if name in NAMES and name != "check":  # `check` takes several models
             add_command(commands, load(name))
