@@ -167,7 +167,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if (open_sizes := options.pop("open_sizes", None)) is not None:
             known_shapes = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
             declared = declared_shapes(identity.path)
-            is_size = isinstance(open_sizes, int)  # otherwise "primes": a different size for each open axis
+            is_size = isinstance(open_sizes, int)  # otherwise "primes": different sizes for different symbols
             chosen = fill_sizes(declared, known_shapes, open_sizes) if is_size else choose_sizes(declared, known_shapes)
             chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
         options["input_shapes"] = chosen_shapes | shapes
