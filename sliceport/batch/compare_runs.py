@@ -172,9 +172,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    entries_a = ((row["model"], 0, row) for row in rows_a)
+    entries_a = ((row["model"], 0, row) for row in rows_a)  # sorted by the first two, because rows have no order
     entries_b = ((row["model"], 1, row) for row in rows_b)
-    # The key excludes the rows, which cannot be ordered.
     for model, pair in groupby(heapq.merge(entries_a, entries_b, key=itemgetter(0, 1)), itemgetter(0)):
         rows_by_run = {number: row for _, number, row in pair}
         if len(rows_by_run) == 2:

@@ -55,8 +55,7 @@ class UnreadableResult(UsageError):
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Run the command on one model, unless its result is stored already. A failure of the model becomes its result.
 
-    Temporary files are written into the local folder `scratch`. The caller sets `stop_event` before it ends the child
-    processes.
+    Temporary files go into the local folder `scratch`. The caller sets `stop_event` before it ends child processes.
 
     Raises:
         RunStopped: A child process ended, or could not be started, after `stop_event` was set.
@@ -73,8 +72,7 @@ def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) ->
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
     """Look up the stored result of a model. If there is no valid one, run the command. A child process does each."""
-    # The look-up also imports the modules of the command.
-    look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION
+    look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
     try:
@@ -149,10 +147,7 @@ def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
 
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
-    """Run the command on a model and store the result.
-
-    Store nothing if the machine caused an error, or if a file of the model has changed meanwhile.
-    """
+    """Run the command on a model. Store the result unless the machine caused an error or the model has changed."""
     command = load(job.command)
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen_shapes: dict[str, list[int]] = {}
@@ -226,12 +221,7 @@ def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
-    """Convert the outcome of a command to a dictionary for the result file.
-
-    Args:
-        outcome: The outcome of a command that did not fail.
-        folder: The folder that the output lies in. The path of the output becomes relative to it.
-    """
+    """Convert the outcome of a command to a dictionary for the result file. Name the output relative to `folder`."""
     findings = outcome.list_findings()
     messages = [finding["message"] for finding in findings if finding["message"]]
     more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
@@ -248,8 +238,7 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     """Build a dictionary for the result file of a model that failed, exceeded a limit or ended its process."""
-    # A later run with higher limits tries the model again.
-    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
+    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # `_is_valid` reads them
     if isinstance(error, ChildDied):
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
@@ -285,10 +274,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Return an outcome that has its own row, because no result is stored.
-
-    The machine caused the outcome, or the model has changed or cannot be identified.
-    """
+    """Return an outcome with its row, without storing a result. Only an outcome that the model caused may be stored."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
     return Done(task.model, identity.key, row["verdict"], row=row)

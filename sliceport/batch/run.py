@@ -116,8 +116,7 @@ def _record(
             start = time.monotonic()
             write()
             last_written = time.monotonic()
-            # In a large run, writing the view takes long. It may take at most a twentieth of the time.
-            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)
+            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)  # a large view takes long to write
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:

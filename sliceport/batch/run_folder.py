@@ -116,8 +116,7 @@ class Run:
     def _missing_shards(self) -> list[str]:
         """Return the shards `I/N` that have no journal.
 
-        Return an empty list if a journal is not of a shard, because it covers all models. Do the same if the journals
-        have different N, because the number of shards is then unknown.
+        Return an empty list if a journal covers all models, or if N differs, so that the number of shards is unknown.
         """
         shards = {header["shard"] for header in self.headers}
         counts = {_count_shards(header) for header in self.headers}
@@ -138,9 +137,7 @@ class Run:
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
-    """Return the latest run of a folder, joined with the runs that belong to it.
-
-    If `journal` names a journal, use its run instead of the latest run.
+    """Return the latest run of a folder, or the run of `journal`, joined with all runs that belong to it.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
@@ -269,9 +266,7 @@ def _format_time(time: datetime) -> str:
 
 
 def start_time(store: Store) -> str:
-    """Return the start time for a new run: now, but always later than the times in all journals.
-
-    The present time can be earlier than a time in a journal if a clock was put back.
+    """Return the start time for a new run: now, or just after the latest time in a journal if a clock was put back.
 
     Raises:
         UsageError: The journals cannot be read.
@@ -283,9 +278,7 @@ def start_time(store: Store) -> str:
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, with a row for each model, and call `observe` with each row.
-
-    The file is first written into the local folder `scratch`, and then put into the store.
+    """Write `results.jsonl` by way of the folder `scratch`, with a row for each model. Call `observe` with each row.
 
     Raises:
         UsageError: A result cannot be read, or the view cannot be written.

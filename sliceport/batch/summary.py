@@ -89,10 +89,7 @@ class Summary:
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield each field of findings, such as `operator`, with the counts of its values.
-
-        Values with more models come first. Among equals, values with more findings come first, then names decide.
-        """
+        """Yield each field of findings, such as `operator`, with the counts of its values, the most frequent first."""
         for part, tallies in self.tallies.items():
             yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 

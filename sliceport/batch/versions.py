@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the version of each package that computes something, and the installed DirectML."""
+    """Return the versions of packages that compute something, such as engines, and of the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
     version_by_name = {
         name: distribution.version
@@ -25,7 +25,6 @@ def versions() -> dict[str, str]:
         # The prefix stands for builds of onnxruntime for other devices, such as onnxruntime-gpu.
         if (name := _normalize(distribution.name or "")) in required or name.startswith("onnxruntime-")
     }
-    # Formats and engines of other packages compute, too.
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
     version_by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
     version_by_name |= {"sliceport": __version__}

@@ -136,9 +136,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
 
 def _check_names(arguments: dict[str, Any]) -> None:
-    """Check the names of engines, passes, optimizers and feature levels in the options of a command.
-
-    They are checked before the first model. Otherwise each model would fail with the same message.
+    """Check the names of engines, passes and so on once. Otherwise each model would fail with the same message.
 
     Raises:
         UsageError: A name is not known.

@@ -36,8 +36,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     """Check each model, print all findings, and return the exit code. A child checks them if `is_supervised` is set.
 
     Raises:
-        UsageError: An option is not valid, or a file to write exists or cannot be made.
-        MissingExtra: An option needs a package that is not installed.
+        UsageError, MissingExtra: An option is not valid, needs a missing package, or names a file that must be kept.
     """
     pages, arguments = read_pages(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:

@@ -77,8 +77,7 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
             result = options.run(options)
         return int(not result) if isinstance(result, bool) else result or CLEAN
     except SliceportError as error:
-        # argparse returns no options for words that it rejects, so --json, or --format json, is read from the words.
-        # It accepts abbreviations of --format, such as --f.
+        # argparse returns no options if it rejects a word. So search for --json, --format json and abbreviations of it.
         if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise

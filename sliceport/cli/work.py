@@ -72,8 +72,7 @@ class Answer:
 
 def add_command(commands: Commands, command: Command) -> None:
     """Add the parser of a command on one model. Parsed options refer to `run`, which runs the command."""
-    # The last word of "directml run" is the name of a command in a group.
-    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)
+    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
     if command.other:
@@ -113,8 +112,7 @@ def add_command(commands: Commands, command: Command) -> None:
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     """Run a command on a model, print the result, and return the exit code.
 
-    `options` come from a parser of `add_command`. If they have a limit of time or memory, or if `is_supervised` is set,
-    a child process does the work.
+    `options` come from a parser of `add_command`. A child process works if they have a limit, or if `is_supervised`.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -182,8 +180,7 @@ def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory:
 def compute_answer(work: Work, owner: str = "") -> Answer:
     """Run the command on the model and return the result.
 
-    With an `owner`, leave the output files in scratch folders, whose names contain it. `Answer.placements` lists the
-    files, and the caller renames them to their final paths.
+    With an `owner`, leave the output in scratch folders with that name. `Answer.placements` has the final paths.
 
     Raises:
         MemoryError: The work needs more memory.
@@ -209,8 +206,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:
         raise UsageError(str(error)) from error
-    except SliceportError as error:
-        # Only a ModelError may lack the path of the model in its message.
+    except SliceportError as error:  # only the message of a ModelError may lack the path of the model
         is_named = not isinstance(error, ModelError) or os.fspath(work.model) in str(error)
         raise SliceportError(str(error) if is_named else f"'{work.model}': {error}") from error
     except Exception as error:  # a library may raise anything about the file

@@ -154,16 +154,12 @@ def _count_allocated() -> int | None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the parent dies, which breaks the pipe `parent`.
-
-    If this process leads a process group, kill the whole group.
-    """
+    """Have the kernel kill this process, or the group that it leads, when the parent dies and so breaks its pipe."""
     if sys.platform != "win32" and parent != NO_PIPE:
         # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
         is_group_leader = os.getpgrp() == os.getpid()
         fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
-        # A negative number stands for a process group.
-        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())
+        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())  # minus: a group
         fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
         poll = select.poll()
         poll.register(parent, 0)

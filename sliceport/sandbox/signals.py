@@ -69,10 +69,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM during the block, such as while files that belong together are renamed.
-
-    Such signals are lost. The block must lie in a block of `stoppable`. Otherwise the signals are not ignored.
-    """
+    """Ignore SIGINT and SIGTERM during the block, which must lie in a block of `stoppable`. Such signals are lost."""
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:
