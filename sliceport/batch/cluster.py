@@ -88,7 +88,7 @@ class _DaskRunner:
     def __init__(self, client: Client, address: str) -> None:
         self._client, self._address = client, address
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
-        self._loss = f"{loss}; the same command goes on where this one has ended."
+        self._loss_message = f"{loss}; the same command goes on where this one has ended."
         self._name = f"sliceport-{secrets.token_hex(8)}"
         self._tasks: dict[str, Task] = {}
         """Tasks under way, by the key of their future."""
@@ -100,11 +100,11 @@ class _DaskRunner:
         """Largest number of tasks under way: 1 until a worker is known to fit."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Do all tasks; see `Runner`."""
+        """Give all tasks to the workers, and yield the outcome of each task once."""
         from distributed import as_completed
 
         try:
-            journal = open_store(job.root).names("runs")[-1]
+            journal = open_store(job.root).names("runs")[-1]  # a file that shows a worker the results
             completed, remaining = as_completed(loop=self._client.loop), iter(tasks)
             while True:
                 for task in islice(remaining, max(0, self._limit - len(self._tasks))):
@@ -131,14 +131,14 @@ class _DaskRunner:
             self._client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the workers that may fit and, once a worker has done a task, the limit of tasks under way.
+        """Update the list of workers that may fit. Once a worker has done a task, also update the limit of open tasks.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
         threads: dict[str, int] = self._ask(self._client.nthreads)
         self._fit = [address for address in threads if address not in self._refusals]
-        if self._limit > 1:
+        if self._limit > 1:  # a worker has done a task
             self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
             if threads and not self._fit:
                 time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
@@ -191,8 +191,8 @@ class _DaskRunner:
                 self._refusals[address] = f"the worker at {address} {outcome}"
                 progress.announce(f"the run does without a worker: {self._refusals[address]}")
             return None
-        if future.status != "error":
-            raise UsageError(self._loss)
+        if future.status != "error":  # such as "cancelled": the client cancels futures when the connection is lost
+            raise UsageError(self._loss_message)
         error = future.exception()
         if isinstance(error, SliceportError):
             raise error
@@ -206,4 +206,4 @@ class _DaskRunner:
         try:
             return request(*args, **options)
         except (Exception, CancelledError):
-            raise UsageError(self._loss) from None
+            raise UsageError(self._loss_message) from None

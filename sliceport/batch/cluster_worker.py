@@ -27,10 +27,10 @@ def needed_versions() -> dict[str, str]:
 
 
 def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
-    """Do a task of a run, and return the outcome. If this worker does not fit the run, return why, as a predicate.
+    """Do a task of a run and return the outcome. If this worker does not fit the run, return why, as a predicate.
 
-    The worker needs the versions in `needed`. The job, the task, the journal and the model, for which see
-    `describe_refusal`, are pickled in `packed`, because other versions may fail to read them.
+    The worker needs the versions in `needed`. `packed` holds the pickled job, task, name of the journal and path of the
+    model. They are unpickled after the versions are compared, because other versions may fail to read them.
 
     Raises:
         RunStopped: The run is over.
@@ -55,10 +55,10 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return why this worker cannot take part in a run, as a predicate; "" if it sees the results and the model.
+    """Return why this worker cannot take part in a run, as a predicate. Return "" if it sees the results and the model.
 
-    The name of the journal is random, so a folder or URL `root` that contains the journal is that of the results. The
-    model is a path, or None for a model at a URL, or for one that the client does not see either.
+    The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
+    `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
     """
     try:
         sees_results = open_store(root).has(journal)

@@ -155,8 +155,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
     are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked in the rows, so that a row does not differ because it
-    names them.
+    Versions and options that differ between the runs are masked in the rows first. Otherwise rows would differ only
+    because they name them.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -167,12 +167,12 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     versions = _list_differences(first["versions"], second["versions"])
     options = _list_differences(first["options"], second["options"])
     comparison = RunComparison(versions, options)
-    upgrades = [change for change in versions if change.before and change.after]
+    upgrades = [change for change in versions if change.before and change.after]  # packages of both runs
     masks = (
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    entries_a = ((row["model"], 0, row) for row in rows_a)
+    entries_a = ((row["model"], 0, row) for row in rows_a)  # sorted by the first two, because rows have no order
     entries_b = ((row["model"], 1, row) for row in rows_b)
     for model, pair in groupby(heapq.merge(entries_a, entries_b, key=itemgetter(0, 1)), itemgetter(0)):
         rows_by_run = {number: row for _, number, row in pair}
@@ -214,9 +214,9 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
 
 
 def _list_problems(row: Row) -> list[Finding]:
-    """Return the findings of a model without the informative ones; none for a clean model.
+    """Return the findings of a model, without those that only inform. Return an empty list for a clean model.
 
-    If the model failed, or if no other finding is left, the list ends with a finding for the verdict.
+    If the model failed, or if no finding remains, add a finding with the verdict as its reason.
     """
     problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
@@ -232,7 +232,7 @@ def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def _mask_parts(row: Row, mask: _Mask) -> list[str]:
-    """Return the masked JSON of each part of a row, in the order of `_PARTS`. The order of findings does not count."""
+    """Return the JSON of each field of a row that is compared, with `mask` applied. The findings are sorted first."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
     return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
 

@@ -74,7 +74,7 @@ def to_url(url: str, path: str) -> str:
     if HTTP.match(path):
         return path
     parts = url.split("::")
-    i = next(i for i, part in enumerate(parts) if "://" in part)
+    i = next(i for i, part in enumerate(parts) if "://" in part)  # skips a cache, as in `simplecache::s3://a/b`
     protocol, _, path_in_url = parts[i].partition("://")
     if path.startswith("/") and not path_in_url.startswith("/"):  # some file systems, such as `memory`, add the slash
         path = path.lstrip("/")
@@ -82,7 +82,7 @@ def to_url(url: str, path: str) -> str:
 
 
 def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, Entry]:
-    """Return the entry of each file below a folder by its path.
+    """Map the path of each file below a folder to its entry, which fsspec returns.
 
     Hidden folders, linked folders and the folders in `excluded` (paths that end with a slash) are not entered.
     """
@@ -100,7 +100,7 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
 def describe_state(url: str) -> str | None:
     """Return a text that changes with the content of a file, or None if the file system has no digest of the content.
 
-    Size and time of change, which `ukey` of fsspec hashes for most servers, do not suffice: `rsync -t` can keep both.
+    Do not use `ukey` of fsspec: for most servers it hashes size and time of change, and `rsync -t` can keep both.
 
     Raises:
         FileNotFoundError: The file is missing.
@@ -145,11 +145,11 @@ def _is_transient(error: Exception) -> bool:
         # Implementations of fsspec raise these classes without an error number.
         is_lasting = isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
         return not is_lasting and error.errno not in _LASTING
-    names = {kind.__name__ for kind in type(error).__mro__}
+    names = {kind.__name__ for kind in type(error).__mro__}  # their packages may not be installed
     return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
 def failure(participle: str, url: str, error: Exception) -> RemoteError:
-    """Return the error for a failed action at a URL; see `attempt`."""
+    """Return the error for a failed action at a URL. `participle` is a word for its message, such as `read`."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return RemoteError(f"'{url}' cannot be {participle} ({reason}).")

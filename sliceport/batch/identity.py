@@ -107,7 +107,7 @@ def _read_cached_digests(url: str) -> Digests | None:
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
             return None
-        digest, _, names = cached.partition(" ")
+        digest, _, names = cached.partition(" ")  # the digest of the model, then the names of its other files
         digests = {"": digest}
         for name in json.loads(names):
             try:
@@ -135,7 +135,7 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """Merge the options of a job and of a task. For each input, the shape and the array of the task win."""
+    """Merge the options of a job and of a task. If both have a shape or an array for an input, the task's is used."""
     options = {**job.options, **task.options}
     for name in ("input_shapes", "inputs"):
         if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:

@@ -68,7 +68,7 @@ class Manifest:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
-            self._exact[name] = i
+            self._exact[name] = i  # also of a pattern, because a file may have wildcards in its name
             if has_wildcards(entry.model):
                 self._patterns.append((_compile_pattern(path, entry.model), i))
 
@@ -79,11 +79,11 @@ class Manifest:
         missing if it would be empty.
         """
         name = _locate("", model)
-        numbers = {i for pattern, i in self._patterns if pattern.match(name)}
+        indices = {i for pattern, i in self._patterns if pattern.match(name)}
         if name in self._exact:
-            numbers.add(self._exact[name])
+            indices.add(self._exact[name])
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
-        for i in sorted(numbers):  # in the order of the file, because later entries win
+        for i in sorted(indices):  # in the order of the file, because later entries win
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
@@ -97,7 +97,7 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """Return the URL or the absolute path of a name in a manifest, in lower case on Windows."""
+    """Return the absolute path of a name in a manifest, in lower case on Windows. Return a URL unchanged."""
     return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
@@ -134,7 +134,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     try:  # `where` names the part with a mistake
         for where, part in _split_toml(text) if is_toml else _split_lines(text):
             if where == _DEFAULTS:
-                defaults = _read_entry(name, where, part, _KEYS[1:])
+                defaults = _read_entry(name, where, part, _KEYS[1:])  # all keys but `model`
                 continue
             entry = _read_entry(name, where, part if is_toml else _parse_line(part))
             first = entries.setdefault(_locate(name, entry.model), entry)
@@ -151,14 +151,14 @@ def _read_text(path: str) -> str:
     try:
         if os.path.isdir(path):  # Windows would report a folder as a missing permission
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig") as file:  # skips a byte order mark
             return file.read()
     except (OSError, ValueError) as error:  # UnicodeDecodeError, or a name with a null character, is a ValueError
         raise UsageError(f"manifest '{path}' cannot be read ({getattr(error, 'strerror', None) or error}).") from None
 
 
 def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield a name for messages and the data of each part of TOML, the defaults first."""
+    """Yield each part of a TOML manifest, the defaults first: a name for messages, and the data."""
     try:
         data = tomllib.loads(text)
     except RecursionError as error:
@@ -173,7 +173,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield a name for messages and the text of each line that is not empty."""
+    """Yield each line that is not empty: a name for messages, and the text."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"line {number}", line
@@ -202,13 +202,14 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
+    """Check the data of an entry, and build the entry. The defaults have no key `model`, so `keys` lacks it."""
     if not isinstance(data, dict):
         raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {quote(data)}")
     _check_keys(data, keys)
     model = data.get("model", "")
     if "model" in keys and (not isinstance(model, str) or not model or "\0" in model):
         raise _Mistake(f"'model' must be the name of a model, got {quote(model)}")
-    tables = {key: data.get(key, {}) for key in _KEYS[1:]}
+    tables = {key: data.get(key, {}) for key in _KEYS[1:]}  # all keys but `model`
     for key, table in tables.items():
         if not isinstance(table, dict):
             raise _Mistake(f"{key!r} must be an object whose keys are names of inputs, got {quote(table)}")

@@ -73,7 +73,7 @@ class _Data:
     _size: int = 0
 
     def add(self, row: Row) -> None:
-        """Add a model."""
+        """Add the row of a model to the table, and its details to the current block."""
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
@@ -161,5 +161,5 @@ def _json(data: Any) -> str:
 
 
 def _pack(text: str) -> str:
-    """Encode ASCII text as base64 of gzip, so that none of it can be taken for markup."""
-    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
+    """Compress ASCII text and encode it as base64, so that none of it can be taken for markup."""
+    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")  # mtime=0: no time stamp

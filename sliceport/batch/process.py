@@ -53,9 +53,9 @@ class UnreadableResult(UsageError):
 
 
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
-    """Do a task unless its result exists. An error of the model becomes its result.
+    """Run the command on one model, unless its result is stored already. A failure of the model becomes its result.
 
-    Temporary files are written into the local folder `scratch`. The caller sets `stop_event` before it ends children.
+    Temporary files go into the local folder `scratch`. The caller sets `stop_event` before it ends child processes.
 
     Raises:
         RunStopped: A child process ended, or could not be started, after `stop_event` was set.
@@ -71,8 +71,8 @@ def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) ->
 
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
-    """Do a task in child processes; see `process`."""
-    look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION
+    """Look up the stored result of a model. If there is no valid one, run the command. A child process does each."""
+    look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
     try:
@@ -80,7 +80,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if done is None:
             done = _call(stop_event, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
         return done
-    except UnreadableResult:
+    except UnreadableResult:  # the run cannot go on
         raise
     except ChildNotStarted as error:  # a process for another model could not be started either
         if stop_event.is_set():
@@ -93,15 +93,16 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if identity.key and not is_death:
             raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, ChildLost):
+        if not identity.key or isinstance(error, ChildLost):  # the machine ended a lost child, so a new run tries again
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 
 
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
+    """Call a function in a child process. Call it again if SIGTERM ended the child: the model did not cause that.
 
-    There is no second call if the run is stopped, or if the whole machine shuts down and ends this process, too.
+    Wait before the second call. If the machine shuts down, this process ends meanwhile, too. If the run is stopped
+    meanwhile, raise the error of the first call.
     """
     try:
         return supervisor.call_twice(function, *args, **limits)
@@ -112,7 +113,7 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Return the identity of a model, and its outcome if an earlier run has stored a valid result.
+    """Return the identity of a model. Also return the outcome that an earlier run stored, or None without a valid one.
 
     The modules of the command are imported here, so that the timeout of `_execute` does not count their imports.
     """
@@ -125,15 +126,16 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
     if result is None or not _is_valid(job, result):
+        # A model at a URL has no local copy yet if the digests of its files were cached.
         return identity if identity.path else identify(job, task, folder, downloads=True), None
     return identity, Done(task.model, identity.key, result["verdict"], cached=True)
 
 
 def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
-    """Return whether a result need not be computed again.
+    """Return whether a stored result can be used, so that the model need not run again.
 
-    A result is not valid if it is a failure and the run retries failures, if it is a failure under a limit below the
-    run's, or if its output is missing.
+    It cannot if the model failed and the run retries failures. It cannot if the model crashed or exceeded a limit, and
+    this run allows more time or memory. Nor can it if the output files are missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False
@@ -145,7 +147,7 @@ def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
 
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
-    """Run the command on a model. Store the result unless the machine caused it, or the model was changed meanwhile."""
+    """Run the command on a model. Store the result unless the machine caused an error or the model has changed."""
     command = load(job.command)
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen_shapes: dict[str, list[int]] = {}
@@ -160,14 +162,14 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if (open_sizes := options.pop("open_sizes", None)) is not None:
             known_shapes = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
             declared = declared_shapes(identity.path)
-            is_size = isinstance(open_sizes, int)
+            is_size = isinstance(open_sizes, int)  # otherwise "primes": different sizes for different symbols
             chosen = fill_sizes(declared, known_shapes, open_sizes) if is_size else choose_sizes(declared, known_shapes)
             chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
         options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
-    except ChildLost:
+    except ChildLost:  # the machine caused it; `_run_task` reports it
         raise
     except Exception as error:  # any library may raise any error for the model's file
         outcome = _describe_failure(job, error)
@@ -193,7 +195,7 @@ All other system errors, such as a full disk, a missing permission or a lost con
 
 def _is_caused_by_machine(error: BaseException | None) -> bool:
     """Return whether an error comes from the machine or the network, so that a repetition may succeed."""
-    seen: set[int] = set()
+    seen: set[int] = set()  # chains of errors can be circular
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         # Libraries raise an OSError without a number about the content of a file.
@@ -206,9 +208,9 @@ def _is_caused_by_machine(error: BaseException | None) -> bool:
 
 
 def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shapes that the run has for inputs of all models. Omit inputs that this model lacks.
+    """Return the input shapes in the options of the run, but only for inputs that this model has.
 
-    If the format of the model does not list its inputs, none is omitted.
+    If the format of the model does not list its inputs, return all shapes.
     """
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
@@ -219,7 +221,7 @@ def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
-    """Return the parts of a result for the outcome of a command. The output is named relative to the folder."""
+    """Convert the outcome of a command to a dictionary for the result file. Name the output relative to `folder`."""
     findings = outcome.list_findings()
     messages = [finding["message"] for finding in findings if finding["message"]]
     more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
@@ -235,8 +237,8 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
-    """Return the parts of a result for a model that fails, exceeds a limit, or ended its process."""
-    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
+    """Build a dictionary for the result file of a model that failed, exceeded a limit or ended its process."""
+    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # `_is_valid` reads them
     if isinstance(error, ChildDied):
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
@@ -253,7 +255,7 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
 def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
     """Store an outcome, with the files that the command wrote, as the result of a model."""
     store, key = open_store(job.root), identity.key
-    outputs = f"outputs/{key[:2]}/{key}"
+    outputs = f"outputs/{key[:2]}/{key}"  # in 256 folders, because large folders are slow
     stderr = outcome.pop("stderr", [])
     if "output" in outcome:
         outcome["output"] = f"{outputs}/{outcome['output']}"
@@ -267,12 +269,12 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
         store.put_folder(outputs, folder / _OUTPUT)
     if stderr:
         store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
-    store.write(result_name(key), data)
+    store.write(result_name(key), data)  # last, so that the files which a result names always exist
     return Done(task.model, key, result["verdict"])
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Report an outcome without storing it: the machine caused it, or the model changed or cannot be identified."""
+    """Return an outcome with its row, without storing a result. Only an outcome that the model caused may be stored."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
     return Done(task.model, identity.key, row["verdict"], row=row)

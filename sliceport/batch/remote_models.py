@@ -24,7 +24,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     """
     fs, path = open_file_system(url)
     is_http = HTTP.match(path) is not None
-    excluded = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
+    excluded = {f"{folder.rstrip('/')}/" for other_fs, folder in map(open_file_system, leave_out) if other_fs == fs}
     wildcard = WILDCARD.search(path.replace("?", "_") if is_http else path)  # `?` begins a query in HTTP
     try:
         if wildcard is not None:
@@ -51,7 +51,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
 
 
 def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
-    """Copy a model, and those other files of it that exist, into a new folder in the local folder `folder`.
+    """Copy a model and its other files into a new folder in the local folder `folder`. Skip missing other files.
 
     Returns:
         The path of the copy, and the state of each file by its name, which is "" for the model. A state is None if it

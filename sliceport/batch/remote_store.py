@@ -27,7 +27,7 @@ class RemoteStore(Store):
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/") if not root.endswith("://") else root
-        open_file_system(self.root)
+        open_file_system(self.root)  # raises an error before the run
 
     def read(self, name: str) -> bytes | None:
         fs, path, url = self._locate(name)
@@ -39,12 +39,12 @@ class RemoteStore(Store):
 
     def has(self, name: str) -> bool:
         fs, path, url = self._locate(name)
-        fs.invalidate_cache()
+        fs.invalidate_cache()  # fsspec would return old entries
         return bool(attempt("read", url, lambda: fs.exists(path)))
 
     def names(self, folder: str) -> list[str]:
         fs, path, url = self._locate(folder)
-        fs.invalidate_cache()
+        fs.invalidate_cache()  # fsspec would return old entries
         try:
             files = attempt("listed", url, lambda: list_tree(fs, path))
         except (FileNotFoundError, NotADirectoryError):

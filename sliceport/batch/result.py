@@ -48,7 +48,7 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
 def stderr_name(key: str) -> str:
     """Return the name of the file with the last lines of a process that died.
 
-    The result excludes these lines: a process that dies twice rarely writes the same.
+    The result does not contain these lines, because a process that dies twice rarely writes the same lines.
     """
     return f"results/{key[:2]}/{key}.stderr"
 
@@ -67,25 +67,28 @@ _ABSOLUTE = re.compile(r"""(?<![\w.:/\\}])(?:[A-Za-z]:)?[/\\][^\s'"<>|*?:;,()]*\
 
 
 def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a result. It does not depend on the folder of the model or of the output.
+    """Build a result without the paths of this machine, so that other machines compute the same result.
 
     Args:
         command: The command's name.
-        path: The model's path, which becomes `MODEL` in the result.
-        output: The folder that the command wrote into, which is removed from texts.
-        parts: Parts of the result, `verdict` and `message` among them.
+        path: The model's path. The placeholder `MODEL` replaces it in all texts.
+        output: The folder that the command wrote into. It is removed from all texts.
+        parts: Further fields of the result. `verdict` and `message` are required.
     """
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
     result["message"] = result["message"].removeprefix(f"'{path}': ")
     hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    if isinstance(line := (result["result"] or {}).get("command"), str):  # a line for a shell may quote the path
+    # A line for a shell may contain the path in quotes. A literal `{model}` in it gets more braces first, so that only
+    # the path becomes the placeholder.
+    if isinstance(line := (result["result"] or {}).get("command"), str):
         hidden["result"]["command"] = _escape_placeholder(line).replace(_escape_placeholder(join([path])), MODEL)
     return hidden
 
 
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
-    """Return a function that hides the model's path, and the folders that differ from machine to machine, in a text."""
+    """Return a function that replaces the model's path in a text by `MODEL`, and removes folders of this machine."""
+    # Some messages contain the path in the form of `repr`.
     escaped, literal = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
@@ -104,7 +107,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
 
 
 def _name_existing(path: re.Match[str]) -> str:
-    """Return the last part of a path that exists on this machine; return any other text unchanged."""
+    """Return the last part of a matched path if it exists on this machine. Otherwise return the text unchanged."""
     return os.path.basename(path[0]) if os.path.lexists(path[0]) else path[0]
 
 
@@ -118,7 +121,7 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
 
 
 def _escape_placeholder(text: str) -> str:
-    """Add braces to `MODEL` in a text of the model, so that `show_path` can tell it from the placeholder."""
+    """Replace `{model}` in a text by `{{model}}`, because `{model}` is the placeholder for the path of the model."""
     return text.replace(MODEL, f"{{{MODEL}}}") if MODEL in text else text
 
 
@@ -126,7 +129,7 @@ _HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
 
 
 def show_path(value: Any, model: str) -> Any:
-    """Replace each placeholder `MODEL` in a part of a result by the name of a model; undo `_escape_placeholder`."""
+    """Replace the placeholder `{model}` in JSON data by the name `model`. Change `{{model}}` back to `{model}`."""
 
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text
@@ -146,11 +149,11 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
-    """Build the row of a model with a result."""
-    names = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
-    row = {name: show_path(result[name], model) for name in names if name in result}
+    """Convert the stored result of a model to its row of results.jsonl."""
+    fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
+    row = {name: show_path(result[name], model) for name in fields if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
-        row["result"]["command"] = show_path(line, join([model]))
+        row["result"]["command"] = show_path(line, join([model]))  # quoted for a shell
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **row}  # type: ignore[typeddict-item]
 

@@ -66,8 +66,8 @@ def run_batch(
 
     Args:
         batch: The command, models and options.
-        begin: Called with the number of models, before the first one is done.
-        observe: Called with the outcome of each model.
+        begin: Called with the number of models and bad sources, before the first one is done.
+        observe: Called with the outcome of each model, and of each bad source, which is an error.
 
     Raises:
         UsageError: The command does not exist, no source has a model, or the results cannot be read or stored.
@@ -82,7 +82,7 @@ def run_batch(
     header = _make_header(batch, len(models) + len(bad), start_time(store))
     scratch = store.new_scratch()
     try:
-        runner = _choose_runner(batch, scratch)
+        runner = _choose_runner(batch, scratch)  # first: without a connection to the cluster, there is no journal
         journal = Journal(store, header)
         try:
             with closing(runner(job, _make_tasks(batch, models))) as results:
@@ -90,7 +90,7 @@ def run_batch(
                 failures = (Done(row["model"], "", "error", row=row) for row in rows)
                 outcomes = itertools.chain(failures, results)
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
-        finally:
+        finally:  # also if the user stops the run
             journal.store_lines()
             run, summary = read_run(store), Summary()
             if run.header["started"] == header["started"]:
@@ -107,7 +107,7 @@ def run_batch(
 def _record(
     outcomes: Iterator[Done], journal: Journal, write: Callable[[], None], observe: Callable[[Done], None]
 ) -> None:
-    """Add outcomes to the journal, and write the view from time to time."""
+    """Add each outcome to the journal and pass it to `observe`. Call `write` from time to time to write the view."""
     last_written, interval = time.monotonic(), _MIN_INTERVAL
     for done in outcomes:
         journal.add(done)
@@ -116,11 +116,11 @@ def _record(
             start = time.monotonic()
             write()
             last_written = time.monotonic()
-            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)
+            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)  # a large view takes long to write
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models in the shard of a batch, and the sources in the shard that have no models.
+    """Return the models of a batch, and the sources without models. For a shard, return its part of both.
 
     Raises:
         UsageError: No source has a model.
@@ -139,9 +139,11 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     return models, [source for source in bad if is_in_shard(source.name, number, count)]
 
 
-def _make_header(batch: Batch, models: int, started: str) -> Header:
+def _make_header(batch: Batch, model_count: int, started: str) -> Header:
+    """Build the first line of the journal of a run."""
     job = batch.job
-    # Options that are not set are left out: reports show the others, and a version may add options.
+    # Options that are not set are left out. Otherwise the options of two runs would differ if one of the runs has a
+    # later version with a new option.
     options = {name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])}
     if options.get("open_sizes") == "primes":  # written `--input-shapes auto` on the command line
         del options["open_sizes"]
@@ -157,7 +159,7 @@ def _make_header(batch: Batch, models: int, started: str) -> Header:
         timeout=job.timeout,
         memory=job.memory,
         jobs=_choose_job_count(batch),
-        models=models,
+        models=model_count,
     )
 
 

@@ -46,19 +46,20 @@ class Journal:
     def __init__(self, store: Store, header: Header) -> None:
         self._store = store
         self._started = header["started"]
-        self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
+        started = header["started"].replace(":", "")  # Windows forbids colons in names of files
+        self.name = f"{_JOURNALS}/{started}-{secrets.token_hex(4)}.jsonl"
         self._lines: list[str] = []
         self._add(header)
         self.store_lines()
 
     def add(self, done: Done) -> None:
-        """Add a model."""
+        """Add a line for a model. If the last call of `store_lines` was more than 30 seconds ago, call it again."""
         self._add({name: value for name, value in vars(done).items() if value is not None})
         if time.monotonic() - self._written > _INTERVAL:
             self.store_lines()
 
     def store_lines(self) -> None:
-        """Add the time, which shows that the run is under way. If the store cannot append, write the whole journal."""
+        """Add a line with the time, to show that the run is under way. If the store cannot append, write all lines."""
         # If clocks were put back, the start may be later than now; see `start_time`.
         self._add({_WRITTEN: max(now(), self._started)})
         if self._lines:
@@ -68,7 +69,7 @@ class Journal:
     def _add(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line) + "\n"
         if not self._store.append(self.name, text.encode("ascii")):
-            self._lines.append(text)
+            self._lines.append(text)  # `store_lines` writes all lines as one file
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,9 @@ class Run:
         return ", ".join(parts)
 
     def _missing_shards(self) -> list[str]:
-        """Return the shards `I/N` that have no journal; none for a run without shards, or if journals disagree about N.
+        """Return the shards `I/N` that have no journal.
 
-        A journal without a shard covers all models, and journals that disagree do not say how many shards there are.
+        Return an empty list if a journal covers all models, or if N differs, so that the number of shards is unknown.
         """
         shards = {header["shard"] for header in self.headers}
         counts = {_count_shards(header) for header in self.headers}
@@ -125,6 +126,7 @@ class Run:
         return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
     def _build_row(self, model: str, entry: str | Row) -> Row:
+        """Return the row of a model. `entry` is the key of its stored result, or the row of a model without result."""
         if not isinstance(entry, str):
             return entry
         result = read_result(self.store, entry)
@@ -135,7 +137,7 @@ class Run:
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
-    """Return the latest run of a folder, or the run of the named journal, joined with the runs that belong to it.
+    """Return the latest run of a folder, or the run of `journal`, joined with all runs that belong to it.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
@@ -146,22 +148,23 @@ def read_run(store: Store, journal: str | None = None) -> Run:
         if journals and not _belongs_to_latest_run(header, _last_time(header, lines), journals[0][0], shards):
             continue
         entries = _read_entries(lines)
-        if entries is None:
+        if entries is None:  # a damaged journal
             continue
         shards.add(header["shard"])
         journals.append((header, entries))
     if not journals:
         raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
     models: dict[str, str | Row] = {}
-    for _, entries in reversed(journals):
+    for _, entries in reversed(journals):  # the latest journal last, because its entries win
         models |= entries
     return Run(store, tuple(header for header, _ in journals), models, _count_unfinished(journals))
 
 
 def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
-    """Return whether a run overlaps `latest` in time, or is one of its shards and not yet in `shards`.
+    """Return whether a run belongs to the run with the header `latest`.
 
-    Only a run of the same command with the same options belongs to `latest`.
+    It must have the same command and options. It must also be a further shard, which is not in `shards`, or must have
+    written its last line at a time `written` after `latest` started.
     """
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
@@ -171,9 +174,9 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
 
 
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
-    """Return the number of models that headers announce and journals lack.
+    """Return the number of models that the headers of journals announce, but no journal lists.
 
-    Runs over the same sources that overlap in time complete one another.
+    Journals with the same sources and shard list parts of the same models. The first of their headers counts.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}
@@ -185,7 +188,7 @@ def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
 
 
 def are_shards(runs: Sequence[Run]) -> bool:
-    """Return whether all runs are shards, with different numbers."""
+    """Return whether each run is a shard, and no two are the same shard."""
     shards = [run.header["shard"] for run in runs]
     return None not in shards and len(set(shards)) == len(shards)
 
@@ -197,11 +200,11 @@ def join(runs: Sequence[Run]) -> Run:
         UsageError: The runs are not different shards of one run.
     """
     headers = tuple(header for run in runs for header in run.headers)
-    runs_of_headers = {
+    identities = {
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    if len(runs_of_headers) > 1 or not are_shards(runs):
+    if len(identities) > 1 or not are_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
@@ -222,19 +225,19 @@ def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Hea
 
 
 def _last_time(header: Header, lines: Sequence[bytes]) -> str:
-    """Return the last time that a journal states."""
+    """Return the time in the last line that has one. Without such a line, return the time in the header."""
     times = (line[_WRITTEN] for text in reversed(lines) if (line := _parse(text)) and _WRITTEN in line)
     return next(times, header["started"])
 
 
 def _read_entries(lines: Sequence[bytes]) -> Entries | None:
-    """Read the models of a journal. Return None if a line is damaged."""
+    """Map each model of a journal to the key of its result, or to its row. Return None if a line is damaged."""
     entries: dict[str, str | Row] = {}
     for text in lines:
         line = _parse(text)
         if line is None:
             return None
-        if _WRITTEN not in line:
+        if _WRITTEN not in line:  # a line with the time alone has no model
             entries[line["model"]] = line.get("row") or line["key"]
     return entries
 
@@ -263,7 +266,7 @@ def _format_time(time: datetime) -> str:
 
 
 def start_time(store: Store) -> str:
-    """Return the time for a new run: now, or just after the latest time in a journal if clocks were put back.
+    """Return the start time for a new run: now, or just after the latest time in a journal if a clock was put back.
 
     Raises:
         UsageError: The journals cannot be read.
@@ -275,7 +278,7 @@ def start_time(store: Store) -> str:
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:
-    """Write `results.jsonl`, with a row for each model, first into the folder `scratch`. Call `observe` with each row.
+    """Write `results.jsonl` by way of the folder `scratch`, with a row for each model. Call `observe` with each row.
 
     Raises:
         UsageError: A result cannot be read, or the view cannot be written.

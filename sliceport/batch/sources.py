@@ -35,9 +35,9 @@ class BadSource:
 def expand(
     sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequence[str] = ()
 ) -> Iterator[str | BadSource]:
-    """Yield the models of sources, each once, by the names that the user would write, and the sources without models.
+    """Yield the models of sources, and a `BadSource` for each source without models.
 
-    A source is the first of these that fits:
+    Each model is yielded once, by the name that the user would write for it. A source is the first of these that fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
@@ -50,8 +50,8 @@ def expand(
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
     start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
-    model is another model. `leave_out` lists folders, or URLs of folders, that are not entered unless a source begins
-    in them, such as the folder of the results.
+    model is another model. `leave_out` lists folders, or URLs of folders, such as the folder of the results. They are
+    entered only if a source begins in them.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -86,7 +86,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 def is_in_shard(name: str, number: int, count: int) -> bool:
     """Return whether a model is in shard `number` of `count`.
 
-    A hash of the model's name decides, so that models that are added or removed do not change the shard of others.
+    A hash of the model's name decides. So models that are added or removed do not change the shards of others.
     """
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
@@ -118,7 +118,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source, and a BadSource for each part that cannot be read, or if nothing matches."""
+        """Yield the models of one source. Yield a BadSource for each unreadable part, or if it has no models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -160,8 +160,8 @@ class _Search:
             yield BadSource(name, f"list {name!r} cannot be read ({getattr(error, 'strerror', None) or error}).")
             return
         self.lists.append(path)
-        for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-            text = line.strip().decode("utf-8", "surrogateescape")
+        for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):  # without a byte order mark
+            text = line.strip().decode("utf-8", "surrogateescape")  # names on Linux may be any bytes
             if text and not text.startswith("#"):
                 yield from self.find(text)
         self.lists.pop()
@@ -203,7 +203,7 @@ class _Search:
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
         # A `**` at the end matches only folders; `*` is added to match the files in them.
         wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
-        suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)
+        suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)
         try:
             # Unlike `glob.glob`, `Path.glob` does not let `**` follow links, which may lead in circles.

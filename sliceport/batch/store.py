@@ -78,7 +78,7 @@ class Store(ABC):
             self.remove(target)
 
     def new_scratch(self) -> Path:
-        """Make a folder for `put_file` and `put_folder`, and remove the scratch of killed processes of this machine."""
+        """Make a local folder for temporary files. Remove such folders of killed processes of this machine."""
         folder = self.scratch_folder() / new_name()
         try:
             _make_folder(folder)
@@ -92,12 +92,12 @@ class Store(ABC):
         """Remove a folder that `new_scratch` made."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
-            remove_abandoned(folder.parent)  # the scratch of killed processes of this machine
+            remove_abandoned(folder.parent)  # temporary files of killed processes of this machine
             folder.parent.rmdir()  # fails if other runs write there, too
         self.clean_up()
 
     def clean_up(self) -> None:  # noqa: B027 - only some stores have scratch in two places
-        """Remove the scratch of killed processes that is not in `scratch_folder`."""
+        """Remove temporary files of killed processes that are not in `scratch_folder`."""
 
 
 class Folder(Store):
@@ -133,7 +133,7 @@ class Folder(Store):
     def put_file(self, name: str, local: Path) -> None:
         """Move a file from the scratch folder to its name in the store."""
         with self._reported("written", name):
-            # A result that names the file must not outlive it if the machine loses its power.
+            # Without this, a loss of power could destroy the file, but not the result that names it.
             with open(local, "r+b") as file:  # Windows cannot synchronize a file that is open only for reading
                 os.fsync(file.fileno())
             self._move(local, name)
@@ -160,7 +160,7 @@ class Folder(Store):
 
     @contextmanager
     def _reported(self, participle: str, name: str) -> Iterator[None]:
-        """Turn an OSError into a UsageError that the file `name` cannot be `participle`, such as `read`."""
+        """Raise an OSError as a UsageError. `participle` is a word for its message, as `read` in `cannot be read`."""
         try:
             yield
         except OSError as error:
@@ -182,7 +182,7 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and the folders around it, which another process may just be removing because they are empty."""
+    """Make a folder and its parents. Try again if another process removes a parent that is still empty."""
     for attempt in range(1, _MAX_TRIES + 1):
         if folder.is_dir():
             return

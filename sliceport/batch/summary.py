@@ -56,7 +56,7 @@ class Summary:
 
     @classmethod
     def of(cls, rows: Iterable[Row], gap: str = "") -> Summary:
-        """Return the summary of rows, which are read once."""
+        """Return the summary of all rows. `rows` is read once, so it may be a generator."""
         summary = cls(gap=gap)
         for row in rows:
             summary.add(row)
@@ -71,11 +71,12 @@ class Summary:
                 tally = self.tallies[part].setdefault(value, Tally())
                 tally.models += 1
                 tally.findings += count
+        # A failed model often has no findings. The cause of the failure then counts as its reason.
         for reason in [] if row["findings"] else reasons_of(row):
             self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
             entry = (row["model"], row["verdict"], row["message"])
-            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))
+            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))  # the worst first
             del self.attention[MAX_LISTED:]
 
     @property
@@ -88,7 +89,7 @@ class Summary:
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield each part of findings with its counts, sorted by models and findings, the most first, then by name."""
+        """Yield each field of findings, such as `operator`, with the counts of its values, the most frequent first."""
         for part, tallies in self.tallies.items():
             yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
@@ -128,7 +129,7 @@ class Summary:
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
-        """Return the number of models, and of each verdict, in a line."""
+        """Return the number of all models, and of the models with each verdict, in one line."""
         present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]
         counts = [f"{self.verdicts[verdict]:,} {_VERDICT_WORDS.get(verdict, verdict)}" for verdict in present]
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")

@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the version of each package that computes something, and the installed DirectML."""
+    """Return the versions of packages that compute something, such as engines, and of the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
     version_by_name = {
         name: distribution.version
@@ -40,14 +40,14 @@ def _requirements() -> list[str]:
     requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
-        re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+        re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]  # the name before a version or an extra
         for requirement in requirements
         if not ((match := extra.search(requirement)) and match[1] in _IRRELEVANT)
     ]
 
 
 def _normalize(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return re.sub(r"[-_.]+", "-", name).lower()  # as PEP 503 normalizes names
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport batch` to the parser."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND")
     for command in map(load, NAMES):
-        owner, (group, _, name) = members, command.name.rpartition(" ")
+        subparsers, (group, _, name) = members, command.name.rpartition(" ")
         if group:  # `directml`, which has one command on models
-            owner = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
-        _add_options(owner.add_parser(name, help=command.help), command)
+            subparsers = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
+        _add_options(subparsers.add_parser(name, help=command.help), command)
     _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
 
 
@@ -78,7 +78,7 @@ def _add_report(command: Parser) -> None:
 def _run_command(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
-    read_pages(options)
+    read_pages(options)  # raises an error before the run if the page cannot be written
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
@@ -93,7 +93,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
 
 
 def _list(batch: Batch, options: argparse.Namespace) -> int:
-    """List the models of a run, and write nothing."""
+    """Print the models that a run would have, and return the exit code. Write no results."""
     from sliceport.batch.run import list_models
 
     models, bad = list_models(batch)
@@ -136,7 +136,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
 
 def _check_names(arguments: dict[str, Any]) -> None:
-    """Check names once before the first model; otherwise each model would fail with the same message.
+    """Check the names of engines, passes and so on once. Otherwise each model would fail with the same message.
 
     Raises:
         UsageError: A name is not known.
@@ -163,7 +163,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Report one run, the joined shards of one, or the comparison of two runs, and return the exit code."""
+    """Report one run, join the shards of a run, or compare two runs. Return the exit code."""
     from sliceport.batch.compare_runs import compare_runs
     from sliceport.batch.run_folder import are_shards, join, read_run
     from sliceport.batch.store import open_store
@@ -172,7 +172,7 @@ def _report(options: argparse.Namespace) -> int:
     read_pages(options)
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
-    if len(runs) == 2 and not are_shards(runs):
+    if len(runs) == 2 and not are_shards(runs):  # two shards are joined below, not compared
         before, after = runs
         comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
         if gap := before.describe_gap():
@@ -187,7 +187,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
-    """Write the page if it is asked for, and print the summary or the comparison."""
+    """Write the HTML page if the options name one. Print the summary of a run, or the comparison with another run."""
     if options.html is not None:
         from sliceport.batch.page import render_page
 
@@ -197,12 +197,12 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
     if options.format == "json":
         emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
     else:
-        if comparison is not None and summary.gap:
+        if comparison is not None and summary.gap:  # the text of a summary has this line itself
             emit(f"incomplete: {summary.gap}")
         emit((summary if comparison is None else comparison).text(console.width()))
 
 
 def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 10_000:
+    if not text.isdecimal() or not 0 < int(text) < 10_000:  # each job takes a thread and a process
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 up.")
     return int(text)

@@ -10,7 +10,7 @@ from sliceport.commands.options import add_verbose
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport cases` to the parser."""
     command = commands.add_parser("cases", help="write conformance cases of slicing, to test an engine with")
     command.add_argument("--export", metavar="DIR", required=True, help="the folder to write")
     command.add_argument("--random", type=int, metavar="N", default=0, help="also write N random cases")
@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Write the cases. Return True, which stands for exit code 0.
+    """Write the conformance cases. Return True, which stands for exit code 0.
 
     Raises:
         UsageError: An option is not valid, or the folder cannot be written.

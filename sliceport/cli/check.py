@@ -19,7 +19,7 @@ from sliceport.json_text import to_text
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport check` to the parser."""
     parser = commands.add_parser("check", help=COMMAND.help)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml); nothing is changed")
     COMMAND.add_options(parser)
@@ -33,10 +33,10 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Check each model, print all findings, and return the exit code; for `is_supervised` see `work.run`.
+    """Check each model, print all findings, and return the exit code. A child checks them if `is_supervised` is set.
 
     Raises:
-        UsageError, MissingExtra: See `read_pages`; or an option is not valid.
+        UsageError, MissingExtra: An option is not valid, needs a missing package, or names a file that must be kept.
     """
     pages, arguments = read_pages(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     results: list[dict[str, Any]] = []
     is_clean = True
     for model in options.models:
-        work = Work("check", model, None, arguments, False, "json", options.verbose, None)
+        work = Work("check", model, None, arguments, False, form="json", verbose=options.verbose, columns=None)
         try:
             answer = compute(work, options, is_supervised=is_supervised)
         except SliceportError as error:
@@ -82,5 +82,5 @@ def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> s
 
     if options.quiet:
         return "\n".join(f"{result['model']}: {summarize(result)}" for result in results if "error" not in result)
-    hint = options.engines is None
+    hint = options.engines is None  # suggest --engines all
     return check_text(results, verbose=options.verbose > 0, columns=console.width(), hint=hint)

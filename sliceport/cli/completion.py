@@ -17,14 +17,14 @@ _FILES = (
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport completion` to the parser."""
     command = commands.add_parser("completion", help="print a shell completion script")
     command.add_argument("shell", choices=SHELLS, help='for bash: eval "$(sliceport completion bash)"')
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Run the command.
+    """Print the completion script of a shell. Return True, which stands for exit code 0.
 
     Raises:
         MissingExtra: shtab is not installed.
@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the arguments of a parser, and of the parsers of its commands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

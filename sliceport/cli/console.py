@@ -40,7 +40,7 @@ def can_show_color() -> bool:
 
 
 def emit(text: str, *, is_raw: bool = False) -> None:
-    """Write lines of the result to stdout, made printable unless `is_raw`.
+    """Write lines of the result to stdout. Unless `is_raw` is set, escape characters that are not printable.
 
     Raises:
         OutputError: stdout is closed or full.
@@ -48,7 +48,7 @@ def emit(text: str, *, is_raw: bool = False) -> None:
     """
     if sys.stdout is None:
         raise OutputError("the result cannot be written: stdout is closed.")
-    with _lock:
+    with _lock:  # erase the progress line on stderr, which another thread may be writing
         _clear()
     try:
         sys.stdout.write((text if is_raw else "\n".join(map(printable, text.split("\n")))) + "\n")
@@ -70,7 +70,7 @@ def emit_json(data: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, made printable; do nothing if stderr is closed or full."""
+    """Write one line to stderr, and escape characters that are not printable. Ignore that stderr is closed or full."""
     if sys.stderr is None:
         return
     with _lock, suppress(OSError):
@@ -81,7 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare the streams for any text, and discard logs and warnings unless `loud`."""
+    """Prepare stdout and stderr for any text. Unless `loud` is set, discard logs and warnings of libraries."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -104,7 +104,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
 
 
 def _open_closed_descriptors() -> None:
-    """Open closed standard streams; otherwise the next file would become one, and libraries would write into it."""
+    """Open standard streams that are closed. Otherwise the next open file would become one and get their output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -125,7 +125,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a line on the terminal, instead of the current activity, until `showing_progress` ends."""
+    """Show a line of progress on the terminal. It replaces the current activity until `showing_progress` ends."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -146,7 +146,7 @@ def _show(text: str) -> None:
     global _columns  # noqa: PLW0603 - there is one terminal
     _clear()
     text = printable(text)
-    while display_width(text) >= shutil.get_terminal_size().columns:
+    while display_width(text) >= shutil.get_terminal_size().columns:  # a line that wraps could not be erased
         text = text[:-1]
     sys.stderr.write(text)
     sys.stderr.flush()
@@ -155,7 +155,7 @@ def _show(text: str) -> None:
 
 @contextmanager
 def showing_progress() -> Iterator[None]:
-    """Show the current activity on a terminal if it takes longer than two seconds."""
+    """Show the current activity on a terminal during the block. The line appears two seconds after the first report."""
     global _status  # noqa: PLW0603 - there is one terminal
     if not can_show_status():
         yield

@@ -13,13 +13,13 @@ from sliceport.errors import UsageError
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport defects` to the parser."""
     command = commands.add_parser("defects", help="list the known defects of engines in slicing")
     command.add_argument("--engine", choices=tuple(ALL_TITLES), help="list only the defects of this engine")
     add_format(command)
     add_verbose(command, "also print what is right, the workaround and the cases")
     actions = command.add_subparsers(dest="action", metavar="ACTION")
-    command.set_defaults(run=run)  # instead of the help
+    command.set_defaults(run=run)  # without an action, list the defects instead of printing the help
     report = actions.add_parser("report", help="draft a bug report about a defect to the project of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.

@@ -13,7 +13,7 @@ from sliceport.commands.options import add_format, add_verbose
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport directml` and its actions to the parser."""
     directml = commands.add_parser("directml", help="install the real DirectML, and run models on it")
     actions = directml.add_subparsers(dest="action", metavar="ACTION")
     install = actions.add_parser("install", help="install it into the user's cache")
@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> bool:
+    """Install the validator and, unless only that is asked for, DirectML. Return True, which stands for exit code 0."""
     from sliceport.directml.device import DeviceError, install
 
     try:

@@ -28,7 +28,7 @@ _OPTIONAL = (
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add `sliceport doctor` to the parser."""
     command = commands.add_parser(
         "doctor", help="print what is installed, whether it works, and how to install the rest"
     )

@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name. With words given, this process does the work, except under a
-            limit of time or memory, which only a child process can be held to. None stands for the words of this
-            process; a child then does the work on a model, and this process handles signals.
+        arguments: The words after the program's name. This process then does the work, except under a limit of time or
+            memory, which needs a child process. None stands for the words of this process. A child process then does
+            the work on a model, and this process handles signals.
     """
     if arguments is None:
         return start.main()
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_words(words: list[str], *, is_supervised: bool) -> int:
-    """Run the words of a command line and return the exit code; for `is_supervised` see `sliceport.cli.work.run`."""
-    # The words are searched before they are parsed, because the parser imports formats, whose logs are wanted as well.
+    """Run a command line and return the exit code. If `is_supervised` is set, a child does the work on a model."""
+    # Search for -vv before parsing the words, because the parser imports formats, whose logs are wanted as well.
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
@@ -70,13 +70,14 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
     try:
         options = make_parser(words).parse_args(split_repeated(words, suffixes))
-        if hasattr(options, "supervise"):
+        if hasattr(options, "supervise"):  # a command on a model, which a child process can run
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
-            result = options.run(options)  # an exit code, whether there is no finding, or None
+            # True if there is no finding, False if there is one, an exit code, or None after the help was printed.
+            result = options.run(options)
         return int(not result) if isinstance(result, bool) else result or CLEAN
     except SliceportError as error:
-        # argparse returns no options for words that it rejects, so the format is read from the words.
+        # argparse returns no options if it rejects a word. So search for --json, --format json and abbreviations of it.
         if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise
@@ -89,7 +90,7 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"sliceport {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    chosen = [name for name in COMMANDS if name in words[:1]]
+    chosen = [name for name in COMMANDS if name in words[:1]]  # the modules of one command load faster than all
     for name in chosen or COMMANDS:
         if name in NAMES and name != "check":  # `check` takes several models
             add_command(commands, load(name))

@@ -20,7 +20,7 @@ def add_pages(command: argparse.ArgumentParser) -> None:
 
 
 def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
-    """Return the names of the files as `html` and `model_explorer`.
+    """Return the files that --html and --model-explorer name, after a check that they can be written.
 
     Raises:
         UsageError: A file exists and is to be kept, or cannot be made.
@@ -35,7 +35,7 @@ def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write text files by name; see `write_files`."""
+    """Write each text to the file of its name. A failed write leaves no part of a file."""
     for name, text in pages.items():
 
         def write(folder: Path, name: str = Path(name).name, text: str = text) -> None:

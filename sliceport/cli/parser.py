@@ -21,19 +21,19 @@ class Parser(argparse.ArgumentParser):
     """Returns the end of the help."""
 
     def add_subparsers(self, **options: Any) -> Commands:
-        """Add commands. If a command line has no word for one of them, it prints the help."""
+        """Add the subparsers of commands. A command line without one of the commands prints the help."""
         self.set_defaults(run=lambda _: self.print_help())
         return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error, with a hint about `--json`, which `doctor` alone accepts."""
+        """Raise a UsageError. Suggest `--format json` for `--json`, which only the command `doctor` accepts."""
         raise UsageError(f"{message}; write --format json" if "--json" in message else message)
 
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""
         if self.listing is not None:
             self.epilog = self.listing()
-            if self.formatter_class is argparse.HelpFormatter:
+            if self.formatter_class is argparse.HelpFormatter:  # it would join the lines of the listing
                 self.formatter_class = argparse.RawDescriptionHelpFormatter
         return super().format_help()
 
@@ -49,18 +49,18 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The sentence has no kind of name at its start, because argparse adds the name of the option.
+            # The sentence does not begin with a kind of name, because argparse adds the name of the option.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 
 def _colored_formatter() -> type[argparse.HelpFormatter] | None:
-    """Return a formatter that keeps the line ends of a listing; None if rich-argparse is not installed."""
+    """Return a formatter of colored help that keeps line ends. Return None if rich-argparse is not installed."""
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter
     except ImportError:
         return None
 
     class Colored(RawDescriptionRichHelpFormatter):
-        text_markup = help_markup = False
+        text_markup = help_markup = False  # brackets in a text are not markup for rich
 
     return Colored

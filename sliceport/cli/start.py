@@ -14,7 +14,7 @@ def main() -> int:
     """Run the command line of this process and return its exit code. A child does the work on a model."""
     try:
         with stoppable():
-            from sliceport.cli.main import run_words
+            from sliceport.cli.main import run_words  # takes a while, so signals are handled already
 
             code = run_words(sys.argv[1:], is_supervised=True)
     except Stopped as stopped:

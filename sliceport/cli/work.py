@@ -71,8 +71,8 @@ class Answer:
 
 
 def add_command(commands: Commands, command: Command) -> None:
-    """Add the parser of a command; `run` does the work that its options describe."""
-    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)
+    """Add the parser of a command on one model. Parsed options refer to `run`, which runs the command."""
+    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
     if command.other:
@@ -110,9 +110,9 @@ def add_command(commands: Commands, command: Command) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Do the work that options of a parser of `add_command` describe, print its result, and return the exit code.
+    """Run a command on a model, print the result, and return the exit code.
 
-    If `is_supervised` is set, a child process does the work even without a limit of time or memory.
+    `options` come from a parser of `add_command`. A child process works if they have a limit, or if `is_supervised`.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -129,7 +129,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work and return its result. A child does the work if `is_supervised` or a limit in `options` is set.
+    """Do the work and return its result. A child process does it if `is_supervised` or a limit in `options` is set.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -148,15 +148,15 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
 
 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
-    """Have a child do the work, and put its files into place."""
-    owner = "" if work.output is None else new_name()
+    """Have a child process do the work, then rename the files that it wrote to their final paths."""
+    owner = "" if work.output is None else new_name()  # a part of the names of the child's scratch folders
     log = 2 if work.verbose > 1 else None  # stderr
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
                 compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
-        with signals.shielded():
+        with signals.shielded():  # otherwise a signal could leave only some of the files in place
             for placement in answer.placements:
                 placement.commit()
     finally:
@@ -178,9 +178,9 @@ def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory:
 
 
 def compute_answer(work: Work, owner: str = "") -> Answer:
-    """Do the work. With an `owner`, leave the output files in scratch folders instead of putting them into place.
+    """Run the command on the model and return the result.
 
-    The owner is a part of the names of these folders; see `collect_placements`.
+    With an `owner`, leave the output in scratch folders with that name. `Answer.placements` has the final paths.
 
     Raises:
         MemoryError: The work needs more memory.
@@ -201,12 +201,12 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except ChildLost:
+    except ChildLost:  # a SliceportError, but not about the model
         raise
     # The errors are of plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:
         raise UsageError(str(error)) from error
-    except SliceportError as error:
+    except SliceportError as error:  # only the message of a ModelError may lack the path of the model
         is_named = not isinstance(error, ModelError) or os.fspath(work.model) in str(error)
         raise SliceportError(str(error) if is_named else f"'{work.model}': {error}") from error
     except Exception as error:  # a library may raise anything about the file
@@ -222,7 +222,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
 
 
 def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace names of files by their arrays."""
+    """Return a copy of the options in which `inputs` holds arrays instead of names of files."""
     if not options.get("inputs"):
         return dict(options)
     from sliceport.arguments import load_array

@@ -54,19 +54,19 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether a crash of this process is acceptable: `call_twice` then repeats the call, isolated."""
+    """Return whether this process may crash, because `call_twice` would then repeat the call in another child."""
     return this_process.is_child and not this_process.is_isolated
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> None:
-    """Answer calls until the supervisor closes the pipe `requests`. Send answers and progress messages to `answers`.
+    """Answer calls until the parent closes the pipe `requests`. Send answers and progress messages to `answers`.
 
-    `parent` is the end of a pipe whose other end the parent holds, or `NO_PIPE`.
+    `parent` is the end of another pipe, which breaks when the parent dies, or `NO_PIPE`.
     """
     this_process.is_child = True
     _die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the supervisor's handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the parent's handler
     if sys.platform != "win32":
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a child that logs to the terminal
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
@@ -79,7 +79,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
         while (request := read_message(requests)) is not None:
             gc.disable()  # a call leaves little garbage, and to look for it would take a tenth of the time
             # The bytes are released before the call, because they may hold a large model.
-            call, request = pickle.loads(request[1]), None  # noqa: S301 - from the supervisor
+            call, request = pickle.loads(request[1]), None  # noqa: S301 - from the parent
             write_message(answers, _answer(*call))
             gc.enable()
 
@@ -114,7 +114,7 @@ def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, i
             answer = _pickle_answer(True, error.with_traceback(None))
             pickle.loads(answer)  # noqa: S301 - own; raises if the error cannot be unpickled
             return answer
-        except Exception:
+        except Exception:  # the error cannot be pickled
             return _pickle_answer(True, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
@@ -154,12 +154,12 @@ def _count_allocated() -> int | None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process, and the group if it leads one, when the parent's pipe breaks."""
+    """Have the kernel kill this process, or the group that it leads, when the parent dies and so breaks its pipe."""
     if sys.platform != "win32" and parent != NO_PIPE:
         # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
         is_group_leader = os.getpgrp() == os.getpid()
         fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())
+        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())  # minus: a group
         fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
         poll = select.poll()
         poll.register(parent, 0)
@@ -168,7 +168,7 @@ def _die_with_parent(parent: int) -> None:
 
 
 def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
-    """Send a message."""
+    """Write the kind, the size and the data of a message."""
     stream.write(_HEADER.pack(kind, len(data)))
     stream.write(data)
     stream.flush()

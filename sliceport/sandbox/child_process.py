@@ -99,13 +99,13 @@ if sys.platform != "win32":
         def __init__(self, log: int, child_end: int, parent_end: IO[bytes] | None) -> None:
             requests, to_child = os.pipe()
             from_child, answers = os.pipe()
-            # Signals are blocked, because Python loses an exception that a handler raises during its hooks of a fork.
+            # Signals are blocked, because Python discards an exception that a handler raises in a hook of `fork`.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
             try:
                 self.pid = os.fork()
                 if self.pid == 0:
                     try:
-                        os.setpgid(0, 0)
+                        os.setpgid(0, 0)  # a group of its own, so that its children are killed with it
                         for stream in (to_child, from_child):
                             os.close(stream)
                         if parent_end is not None:
@@ -113,7 +113,7 @@ if sys.platform != "win32":
                         redirect_standard_streams(log)
                         serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), child_end)
                     finally:
-                        os._exit(0)
+                        os._exit(0)  # the child must not return into the code of its parent
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             with contextlib.suppress(OSError):  # the child has done so already
@@ -166,7 +166,7 @@ class ChildProcess:
         self._has_expired = False
 
     def call(self, request: bytes, timeout: float | None) -> tuple[bool, Any]:
-        """Send a request, wait for the answer, and return whether the answer is an error, and its value.
+        """Send a request and wait for the answer. Return whether the answer is an error, and its value.
 
         Raises:
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
@@ -180,7 +180,7 @@ class ChildProcess:
                 timer.daemon = True
                 timer.start()
             answer = self._exchange(request)
-        except OSError:
+        except OSError:  # the pipe is broken, because the child has ended
             answer = None
         except BaseException:  # such as Ctrl-C: the next call would get this answer
             self.close()
@@ -199,10 +199,10 @@ class ChildProcess:
         return is_error, value
 
     def _describe_death(self, timeout: float | None) -> ChildDied:
-        """Return the error for a child that has ended or was stopped by its timer, and release the child."""
+        """Return the error for a child that has ended or was stopped by its timer. Close the child."""
         if not self._has_expired:
             self._wait_for_exit()
-        self.kill()
+        self.kill()  # ends its descendants, and the child itself if it has closed its pipe, but not ended
         code = self._process.wait()
         stderr = self._read_log()
         self.close()
@@ -240,7 +240,7 @@ class ChildProcess:
         return get_interruptibly(answers)
 
     def _await_answer(self) -> bytes | None:
-        """Read messages until an answer comes or the child ends; show the progress messages."""
+        """Return the answer of the child, or None if it ends first. Show its progress messages until then."""
         listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
         with _open_process(self._process.pid) as process:
             while self._has_message(process):
@@ -251,10 +251,10 @@ class ChildProcess:
         return None
 
     def _has_message(self, process: int | None) -> bool:
-        """Wait for a message or the end of the child, and return whether the pipe can be read.
+        """Wait for a message or the end of the child. Return whether there is a message.
 
-        The pipe alone would not show the end of the child if a grandchild holds it open. Systems that cannot wait for
-        both return True at once, and the read waits.
+        The pipe alone would not show the end of the child if a grandchild holds it open. So this also waits for
+        `process`, a descriptor of the child. If the system has none, return True at once, and the read waits.
         """
         if sys.platform == "win32" or process is None:
             return True
@@ -266,7 +266,7 @@ class ChildProcess:
     def is_alive(self) -> bool:
         """Return whether the process runs.
 
-        A process that has ended stays a zombie if possible: its id is not used again, so that its group can be killed.
+        If possible, a process that has ended stays a zombie. Its id is then not used again, so its group can be killed.
         """
         if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
@@ -285,9 +285,9 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and, except within another child, its descendants.
+        """End the process and its descendants.
 
-        A child of a child shares the process group of the outermost child, so it is killed alone, except on Windows.
+        If this process is a child itself, both are in one process group. Then end the process alone, except on Windows.
         """
         if self._process.returncode is not None:
             return
@@ -302,7 +302,7 @@ class ChildProcess:
                 kill(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the process and log its output; do nothing the second time."""
+        """End the process and log its output. Do nothing if it is closed already."""
         if self._stdout.closed:
             return
         self.kill()
@@ -318,12 +318,12 @@ class ChildProcess:
         if self._log is None:
             return ""
         self._log.seek(0, io.SEEK_END)
-        self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))
+        self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))  # only the end of a long log
         return self._log.read().decode(errors="replace").strip()
 
 
 def _open_log() -> IO[bytes]:
-    """Open a file without a name; in memory on Linux, where containers may have no folder for temporary files."""
+    """Open a temporary file. On Linux it is in memory, because containers may have no folder for temporary files."""
     if sys.platform == "linux":
         return os.fdopen(os.memfd_create("stderr"), "w+b")
     return tempfile.TemporaryFile()
@@ -346,7 +346,7 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 
 @contextlib.contextmanager
 def _open_process(process: int) -> Iterator[int | None]:
-    """Open a descriptor that becomes readable when a process ends; yield None if that fails."""
+    """Yield a descriptor that becomes readable when a process ends. Yield None if that fails."""
     descriptor = None
     if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
         with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left
@@ -359,7 +359,7 @@ def _open_process(process: int) -> Iterator[int | None]:
 
 
 def _open_job(process: int) -> Any:
-    """Return the job object that ends a child with its descendants on Windows; None elsewhere or if that fails."""
+    """Return a job object of Windows, which ends a child and its descendants. Return None elsewhere, or on failure."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 
@@ -370,10 +370,10 @@ def _open_job(process: int) -> Any:
 
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's and the parent's end.
+    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
 
-    The child's end is closed afterwards. The parent's end is closed on an error only: the caller keeps it open for as
-    long as the child runs. Without `HAS_PIPE_SIGNALS`, yield `NO_PIPE` and None.
+    The child's end is closed when the block ends. The caller keeps the parent's end open for as long as the child runs;
+    it is closed here only on an error. If the system has no signals for broken pipes, yield `NO_PIPE` and None.
     """
     if not HAS_PIPE_SIGNALS:
         yield NO_PIPE, None

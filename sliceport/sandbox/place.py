@@ -39,10 +39,10 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Fill a scratch folder beside the output folder, and rename it.
+    """Write a folder as a whole: fill a scratch folder beside it, then rename the scratch folder.
 
     Args:
-        directory: The folder.
+        directory: The output folder.
         fill: Writes the files into a given folder.
         mark: The name of a file that every folder of an earlier run contains. A folder without it is never replaced.
         others: Patterns of further files in such a folder, as in `dxdispatch/*.json`. A folder with any other file is
@@ -71,7 +71,7 @@ def fill_folder(
 
 
 def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
-    """Return the relative path of a file or folder that the patterns do not name, or None."""
+    """Return the relative path of a file or folder that matches no pattern. Return None if all match one."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -101,7 +101,7 @@ def write_files(
 
     Args:
         files: The files. The file that refers to the others is last, so that it never exists without them.
-        write: Writes the files by these names into a given folder.
+        write: Writes files of the same names into a given folder.
         overwrite: Whether to replace files that exist.
         accept: Returns whether to keep the files that were written into a given folder.
 
@@ -140,7 +140,7 @@ def check_output(file: Path, *, overwrite: bool) -> None:
 
 
 def _refuse_target(file: Path, overwrite: bool) -> None:
-    """Raise UsageError for a file that `write_files` must not write."""
+    """Raise a UsageError if `file` is a folder, exists and is to be kept, or has a name that Windows forbids."""
     _refuse_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
@@ -194,7 +194,7 @@ def _link(source: Path, target: Path) -> None:
 
 @contextmanager
 def _scratch_beside(target: Path) -> Iterator[Path]:
-    """Make a scratch folder beside a file or folder, and remove it afterwards unless its placement is deferred.
+    """Make a scratch folder beside a file or folder. Remove it afterwards, unless another process renames its files.
 
     Raises:
         UsageError: The folder cannot be made, or the `with` block raises an OSError.
@@ -239,7 +239,7 @@ class Placement:
     overwrite: bool
 
     def commit(self) -> None:
-        """Put the files into place, all or none, and remove the scratch folder.
+        """Rename the files to their final paths, all or none, and remove the scratch folder.
 
         Raises:
             UsageError: A file cannot be put into place.
@@ -253,7 +253,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Carry out a placement; within `collect_placements` for its output, add it to the list for another process."""
+    """Rename new files to their final paths. If `collect_placements` collects this output, add them to the list."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:
@@ -274,12 +274,12 @@ _deferral: _Deferral | None = None
 
 @contextmanager
 def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
-    """Collect the placements of an output for another process instead of carrying them out.
+    """Yield a list that collects the new files of an output. Another process renames them to their final paths.
 
     Args:
         output: The file or folder, the main one of several.
-        owner: A name of `new_name`, made by the other process. It follows the prefix in the names of scratch folders,
-            so that `remove_scratch` finds them if this process dies.
+        owner: A name that `new_name` returned to the other process. The names of scratch folders contain it, so that
+            `remove_scratch` finds them if this process dies.
     """
     global _deferral  # noqa: PLW0603 - a child does one thing at a time
     _deferral = _Deferral(output, owner, [])
@@ -290,7 +290,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
 
 
 def remove_scratch(parent: Path, owner: str) -> None:
-    """Remove the scratch folders in `parent` whose names have `owner`, a name of `new_name`, after the prefix."""
+    """Remove the scratch folders in `parent` that were made for `owner`, a name that `new_name` returned."""
     with suppress(OSError):  # the command may have failed before it made the folder
         for entry in os.scandir(parent):
             if entry.name.startswith(f"{_PREFIX}{owner}"):
@@ -298,7 +298,7 @@ def remove_scratch(parent: Path, owner: str) -> None:
 
 
 def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
-    """Rename new files or folders into place in this order, all or none.
+    """Rename new files or folders to their final paths, in the order of `pairs`, all or none.
 
     A single file replaces the old one in one step. Otherwise all old files are first moved into another folder, so that
     no old file exists together with a new one. They are moved in reverse order, because the last file refers to the
@@ -335,7 +335,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
 
 
 def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
-    """Undo an interrupted `_rename`."""
+    """Undo an interrupted `_rename`: move new files back, and the old files from the folder `aside` to their paths."""
     try:
         for new, target in pairs:
             if os.path.lexists(target) and not os.path.lexists(new):

@@ -31,7 +31,7 @@ def _own_machine() -> str:
 def remove_abandoned(folder: Path, prefix: str = "") -> None:
     """Remove scratch files and folders from `folder` if a process of this machine made them and has ended.
 
-    Their names consist of `prefix` and a name of `new_name`.
+    Their names consist of `prefix` and a name that `new_name` returned.
 
     Raises:
         OSError: The folder cannot be listed.
@@ -46,8 +46,8 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 
 
 def is_abandoned(name: str) -> bool:
-    """Return whether a name that `new_name` made belongs to a process of this machine that has ended."""
-    machine, _, process = name.rpartition("-")[0].rpartition("-")
+    """Return whether the process that got a name from `new_name` ran on this machine and has ended."""
+    machine, _, process = name.rpartition("-")[0].rpartition("-")  # MACHINE-PROCESS-RANDOM
     if machine != _own_machine() or not process.isdecimal():
         return False
     if sys.platform == "win32":

@@ -42,7 +42,7 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM that the process neither ignores nor handles.
+    """Raise `Stopped` for the first SIGINT or SIGTERM. Leave a signal alone that the process ignores or handles itself.
 
     Later signals are ignored until the process ends, so that they do not interrupt the clean-up. Do nothing outside the
     main thread, where Python cannot set handlers.
@@ -54,22 +54,22 @@ def stoppable() -> Iterator[None]:
             stopped.append(number)
             raise Stopped(number)
 
-    numbers: list[int] = []
+    unhandled: list[int] = []
     if threading.current_thread() is threading.main_thread():
         python_handlers = (signal.SIG_DFL, signal.default_int_handler)
-        numbers = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
-    before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
+        unhandled = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
+    old_handlers: dict[int, Any] = {number: signal.signal(number, stop) for number in unhandled}
     try:
         yield
     finally:
         if not stopped:
-            for number, handler in before.items():
+            for number, handler in old_handlers.items():
                 signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM within `stoppable`: for short steps that belong together, such as renaming files."""
+    """Ignore SIGINT and SIGTERM during the block, which must lie in a block of `stoppable`. Such signals are lost."""
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:

@@ -34,7 +34,7 @@ class _Pool:
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[ChildProcess]:
-        """Yield an idle child, or a new one. Keep it for the next call unless it failed or must be replaced."""
+        """Yield an idle child process, or a new one. Keep it for the next call unless it failed or must be replaced."""
         if self._owner != os.getpid():  # the process was forked, and the children are its parent's
             self.__init__()  # type: ignore[misc]
         with self._lock:
@@ -57,14 +57,14 @@ class _Pool:
                 child.close()
 
     def end_calls(self) -> None:
-        """End the calls in warm children that other threads are waiting for: they raise `ChildDied`."""
+        """Kill the child processes that work on calls of other threads. These calls raise `ChildDied`."""
         with self._lock:
             for child in self._busy:
                 child.kill()
 
     def end_idle(self) -> None:
-        """End the children that wait for a call; the next call starts another."""
-        if self._owner != os.getpid():
+        """End the child processes that wait for a call. The next call starts a new one."""
+        if self._owner != os.getpid():  # this process was forked, and the children are its parent's
             return
         with self._lock:
             for child in self._idle:
@@ -86,7 +86,7 @@ def call(
     forks: bool = False,
     log: int | None = None,
 ) -> Any:
-    """Call a function in a child.
+    """Call a function in a child process and return its result.
 
     Args:
         function: A function of a module that the child can import.
@@ -94,8 +94,8 @@ def call(
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
             Linux alone. If this process itself answers a call, the limit of that call holds as well.
-        is_isolated: Whether the function hands code that may crash to a child of its own; see `child.is_expendable`.
-        forks: Whether a new child serves this call alone, forked if that is safe. By default a warm child serves it.
+        is_isolated: Whether the function must run code that may crash in another child; see `child.is_expendable`.
+        forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.
 
@@ -130,9 +130,9 @@ def _can_fork() -> bool:
 
 
 def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
-    """Call a function in a child. If the child crashes, call it again in a child that isolates code that may crash.
+    """Call a function in a child process. If that crashes, repeat the call in another child with `is_isolated` set.
 
-    The arguments and errors are those of `call`, without `is_isolated`; both calls together may take `timeout` seconds.
+    The other arguments and the errors are those of `call`. Both calls together may take `timeout` seconds.
     """
     start = time.monotonic()
     try:
@@ -142,5 +142,5 @@ def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None =
     remaining = None if timeout is None else max(timeout - (time.monotonic() - start), 0.0)
     try:
         return call(function, *args, timeout=remaining, is_isolated=True, **options)
-    except ChildTimedOut as error:
+    except ChildTimedOut as error:  # its message has the seconds that remained for the second call
         raise ChildTimedOut(f"took longer than {timeout:g} s", error.stderr) from None

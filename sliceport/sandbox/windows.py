@@ -83,7 +83,7 @@ if sys.platform == "win32":
                 self._handle = None
 
     def has_ended(process: int) -> bool:
-        """Return whether no process of this id exists, or it has ended."""
+        """Return whether the process with this id has ended or does not exist."""
         kernel = _load()
         opened = kernel.OpenProcess(_SYNCHRONIZE, False, process)
         if not opened:
