@@ -50,7 +50,7 @@ class ExpandStridedSlicePass(NodePass):
 
 
 def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
-    """Return a StridedSlice as a chain.
+    """Describe a StridedSlice as a chain: a Slice, a Squeeze and an Unsqueeze in a row.
 
     Raises:
         InvalidSlice: The StridedSlice breaks its specification.

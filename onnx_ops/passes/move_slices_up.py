@@ -109,20 +109,21 @@ class MoveSlicesUpPass(NodePass):
         return shape
 
 
-# Each function below returns the cuts of a node's inputs that replace a Slice of its output, or raises one of `SKIPS`.
-# `shapes` are the shapes of the inputs, `whole` is the shape of the output, and `entries` are those of the Slice.
+# Each function below raises one of `SKIPS` if no slices of the inputs replace the Slice of the output. `shapes` are the
+# shapes of the inputs, `whole` is the shape of the output, and `entries` are the start, end and step by axis.
 
 
-def _cut_transpose(node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, __: Shape) -> _Cuts:
+def _cut_transpose(node: ir.Node, _opset: int, shapes: Sequence[Shape], entries: Entries, _whole: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the input of a Transpose instead of its output."""
     rank = len(shapes[0])
-    permutation = read_ints(node, "perm") or range(rank)[::-1]
+    permutation = read_ints(node, "perm") or range(rank)[::-1]  # by default, the axes are reversed
     if sorted(permutation) != list(range(rank)):
         raise Skip(f"perm={list(permutation)} of Transpose {node_name(node)!r} is not a permutation of {rank} axes")
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}
 
 
 def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
-    """Return the cuts for a Squeeze or an Unsqueeze."""
+    """Return the bounds, by input and axis, that slice the input of a Squeeze or Unsqueeze instead of its output."""
     # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
     longer, shorter = (shapes[0], whole) if node.op_type == "Squeeze" else (whole, shapes[0])
     axes = {normalize_axis(axis, len(longer)) for axis in read_squeezed_axes(node, opset)}
@@ -137,6 +138,7 @@ def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
 
 
 def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the input of a Reshape instead of its output."""
     if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in whole:
@@ -158,7 +160,7 @@ def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
 
 
 def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
-    """Return the cuts for an elementwise operator, or for an Expand, whose second input is a shape."""
+    """Return the bounds, by input and axis, that slice the inputs of an elementwise operator or of an Expand."""
     if any(name in node.attributes for name in _BROADCAST):
         raise Skip(
             f"{node.op_type} {node_name(node)!r} broadcasts by its attributes, as before opset {_BROADCAST_OPSET}"
@@ -166,6 +168,7 @@ def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries
     if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
         raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
+    # The second input of an Expand is a shape.
     for index, shape in enumerate(shapes[:1] if node.op_type == "Expand" else shapes):
         # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
         new_axes = len(whole) - len(shape)

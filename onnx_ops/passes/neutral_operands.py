@@ -69,7 +69,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 self.skip(node, reason)
 
     def _unchanged_operand(self, node: ir.Node, shows_sign: Container[ir.Value]) -> ir.Value | None:
-        """Return the operand of a node that can replace its result, or None."""
+        """Return the operand of a node that can replace its result, or None.
+
+        `shows_sign` holds the values whose zeros may change an output of the model by their signs.
+        """
         # Attributes describe how operands broadcast before opset 7.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
@@ -123,13 +126,14 @@ def _hides_sign(node: ir.Node) -> bool:
 
 def _passes_sign_alone(node: ir.Node, index: int) -> bool:
     """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
-    if is_standard(node, "Pow"):
+    if is_standard(node, "Pow"):  # a zero to a positive power is a zero
         exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
     return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
 
 
 def _is_without_negative_zero(value: ir.Value | None) -> bool:
+    """Return whether a value is a readable constant that contains no -0."""
     array = _read_numbers(value)
     return array is not None and not bool(np.signbit(array[array == 0]).any())
 

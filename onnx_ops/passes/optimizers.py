@@ -53,8 +53,8 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
     """Run an optimizer on a model in a worker process and return the optimized model.
 
     Args:
-        name: One of `OPTIMIZERS` but the last.
-        model: The model, with no weights; it is not changed.
+        name: `ONNXSCRIPT` or `ONNXSLIM`.
+        model: The model, without weights. It is not changed.
 
     Raises:
         ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
@@ -74,7 +74,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Optimize a serialized model by a function, and check the optimized model, which is returned.
+    """Return `function(model)`, an optimized model, after a check that it is valid. Both models are serialized.
 
     Raises:
         ValueError: The function makes an invalid model of a valid one. Errors of the function itself pass through.

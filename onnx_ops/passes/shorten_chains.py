@@ -96,7 +96,7 @@ class SliceChain:
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
 
-        The result is None unless one axis alone is dropped and cut, it has a known size, and one element is kept.
+        Return None unless the chain cuts and drops one axis alone, which has a known size, and keeps one index of it.
         """
         if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
@@ -141,7 +141,7 @@ class ShortenChainsPass(NodePass):
         self._gathers = gathers
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        if _find_next(node) is not None:
+        if _find_next(node) is not None:  # the chain is rewritten when its last node is visited
             return
         links = [node]
         while (previous := _find_previous(links[0])) is not None:
@@ -160,9 +160,9 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return a chain of the first links, as many as compose, and their number. If links remain, add the reason.
+        """Compose the nodes in `links` up to the first that does not fit. Return the chain and its number of nodes.
 
-        The chain is None if the rank of its input is not known.
+        If a node does not fit, add the reason to `reasons`. The chain is None if the rank of its input is not known.
         """
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
@@ -178,7 +178,7 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace links by the fewest nodes that do the same if that saves nodes. Return whether it does."""
+        """Replace `links`, the nodes of a chain, by fewer nodes if possible. Return whether they were replaced."""
         old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_cuts:
             return False
@@ -226,13 +226,13 @@ def build_chain(
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
-    """Return the link that writes a link's data, if no other node reads them."""
+    """Return the node before `node` in a chain of `_LINKS`: it writes the data of `node`, which nothing else reads."""
     producer = data_of(node).producer()
     return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the link that reads a link's output as its data, if nothing else reads the output."""
+    """Return the node after `node` in a chain of `_LINKS`: it reads the output as its data, and nothing else does."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

@@ -44,7 +44,7 @@ class SliceForDirectMLPass(NodePass):
         defects = slice_defects(node, opset, shape)
         if not defects:
             return
-        if defects[0].handling == "named":
+        if defects[0].handling == "named":  # no correct replacement is known
             self.report_change(node, None, defects)
             return
         entries = read_slice_by_spec(node, opset, shape)
