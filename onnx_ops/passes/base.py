@@ -58,7 +58,7 @@ class SlicingPass(ir.passes.InPlacePass):
             ModelError: The model is not well-formed.
         """
         with defaults_aside(model):
-            modified = self.run(Analysis(model))
+            modified = self.run(Analysis(model))  # marks contested nodes
             unmark(model)
         return ir.passes.PassResult(model, modified=modified)
 
@@ -90,7 +90,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
         if replacement is not None:
-            self.analysis.forget()
+            self.analysis.forget()  # its cached nodes are out of date
 
     def skip(self, node: ir.Node, reason: object) -> None:
         """Add a node to `skipped`. `reason` is a string, or an exception whose text is the reason."""
@@ -126,7 +126,7 @@ class SlicingPass(ir.passes.InPlacePass):
             self.value_info.types[value] = value.type
         if sizes is not None:
             self.value_info.sizes[value] = sizes
-            value.shape = None if value.type is None else ir.Shape(sizes)
+            value.shape = None if value.type is None else ir.Shape(sizes)  # onnx stores a shape inside a type
 
     def remove_node(self, node: ir.Node) -> None:
         """Remove a node that nothing reads, and all that computed only its inputs; see `remove_unread`."""
@@ -249,7 +249,7 @@ class NodePass(SlicingPass):
         for node, opset in self.analysis.nodes_of(*self.op_types):
             if node.graph is not None:  # otherwise the rewriting of another node has removed it
                 self._visit(node, opset)
-        self.split_members = frozenset()
+        self.split_members = frozenset()  # the pass keeps no nodes after its run
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:

@@ -147,7 +147,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
             except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
-                pending_groups += [group[half:], group[:half]] if half else []
+                pending_groups += [group[half:], group[:half]] if half else []  # a single node stays as it is
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:

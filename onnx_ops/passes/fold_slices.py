@@ -140,7 +140,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace an output without elements by a constant, except one of strings."""
+        """Replace an output by a constant if it is known to have no elements and is not of strings."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -152,7 +152,7 @@ class FoldSlicesPass(SlicingPass):
         except Skip as reason:
             self.skip(node, reason)
             return
-        if sum(map(is_used, node.outputs)) == 1:
+        if sum(map(is_used, node.outputs)) == 1:  # otherwise the node stays, with its annotations
             annotate_nodes([empty], [node])
         # The annotations move to the constant, because the node may stay for its other outputs.
         annotate_value(empty.outputs[0], output)

@@ -91,7 +91,7 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
             node.attributes.clear()
             # Graphs stay as the optimizer left them. The order of the attributes is the original one.
             node.attributes.update({name: graphs.get(name, attribute) for name, attribute in original.items()})
-            node.op_type = node.op_type.partition("_")[2]
+            node.op_type = node.op_type.partition("_")[2]  # the operator follows the number
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)

@@ -82,7 +82,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
             array = _read_numbers(other)
             if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
                 continue
-            if array.dtype.kind == "f":
+            if array.dtype.kind == "f":  # integers have no -0 and no NaN
                 is_negative = np.signbit(array)
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
                 loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)

@@ -199,7 +199,7 @@ def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
 
 
 def _count_slicing_nodes(analysis: Analysis) -> int:
-    """Return the number of slicing nodes. A Gather counts only if its indices are constant."""
+    """Return the number of slicing nodes. A Gather counts only if its indices, the second input, are constant."""
     return sum(
         node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])
         for node, _ in analysis.nodes_of(*REWRITTEN)

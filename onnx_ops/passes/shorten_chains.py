@@ -179,15 +179,15 @@ class ShortenChainsPass(NodePass):
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
         """Replace `links`, the nodes of a chain, by fewer nodes if possible. Return whether they were replaced."""
-        old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
-        if len(links) < 2 or not old_cuts:
+        old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
+        if len(links) < 2 or not old_slices:
             return False
         last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
-        cuts = sum(operator in ("Slice", "Gather") for operator in operators)
-        if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
+        slices = sum(operator in ("Slice", "Gather") for operator in operators)
+        if slices > old_slices or len(operators) > len(links) or (slices, len(operators)) == (old_slices, len(links)):
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
             return False

@@ -68,7 +68,7 @@ class Siblings:
     @cached_property
     def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
         """For each group, the parts of each Split that `SiblingsToSplitPass` builds."""
-        return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
+        return {key: self._choose_all(parts, data=key[1], axis=key[2]) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
@@ -116,21 +116,21 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     assert size is not None
     # One search finds all Splits without gaps. One search for each Split would take quadratic time if many overlap.
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
-    whole = tilings[0] if tilings else []
+    gapless = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
     # The Split itself counts against the nodes that it replaces.
-    saved_without_gaps = max(_count_replaced(whole) - 1, 0)
+    saved_without_gaps = max(_count_replaced(gapless) - 1, 0)
     saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
     gap = size - sum(len(part.run) for part in gapped)
     # onnxruntime's DirectML provider computes a Split wrongly if one part is multiplied by the Sigmoid of another.
-    if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
+    if any(is_gated([part.output for part in chosen]) for chosen in (gapless, gapped)):
         return []
     if saved_by_gaps > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, saved_by_gaps)):
         return [gapped]
     if not saved_without_gaps:
         return []
     further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]
-    return [whole, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
+    return [gapless, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
