@@ -52,7 +52,7 @@ class SlicingPass(ir.passes.InPlacePass):
         self.skipped: list[Skipped] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the pass; `modified` is true exactly when the model was changed.
+        """Run the pass. `modified` of the result is true exactly if the model was changed.
 
         Raises:
             ModelError: The model is not well-formed.
@@ -85,7 +85,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
         Args:
             node: A node that was replaced, or a node with defects that has no correct replacement.
-            replacement: The operators that replaced the node, or `NOTHING`; None for a node that stays.
+            replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects))

@@ -31,7 +31,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         for _, value in outputs:
             _open_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
-        self.report_change(first, first.op_type, (FIXED_SIZE,))
+        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model
 
 
 class LoopForDirectMLPass(SlicingPass):

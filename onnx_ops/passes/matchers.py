@@ -102,8 +102,8 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, the indices that it selects, and whether a scalar index makes it drop the axis.
 
     Raises:
-        Skip: The indices are not a constant list or scalar, too many, not an arithmetic progression or out of range; or
-            the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
+        Skip: The size of the axis is not known; or the indices are not a constant list or scalar, are too many or out
+            of range, or are not an arithmetic progression.
         InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or each call of a function sets it.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
@@ -130,7 +130,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return indices of an axis of `size` as a range, and the smallest index as written.
+    """Return indices of an axis of `size` as a range, and the smallest index, which may be negative.
 
     The range is None if an index is out of range or the indices are not an arithmetic progression.
     """

@@ -90,7 +90,7 @@ class MergeEqualSlicesPass(NodePass):
     def _list_run_keys(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
 
-        Otherwise the list is empty. `data` is the node's data, or what an Identity before the node copies to them.
+        Otherwise the list is empty. `data` is the value that the node cuts, or that is copied to it by Identity.
         """
         shape = self.sizes(node.inputs[0])
         try:

@@ -96,7 +96,7 @@ class MoveSlicesUpPass(NodePass):
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """Return the shape of a value; the shape () for an absent input.
+        """Return the shape of a value. An absent input has the shape ().
 
         Raises:
             Skip: A size is not known.

@@ -149,7 +149,7 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _read_numbers(value: ir.Value | None) -> Array | None:
-    """Return the numbers of a constant of at most 1 MiB; None for any other value or unreadable data."""
+    """Return the numbers of a constant of at most 1 MiB. Return None for any other value or unreadable data."""
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None

@@ -22,9 +22,9 @@ from sliceport.errors import ModelError
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     """Inline the functions of a model and optimize it. Return the new model, and the number of nodes after inlining.
 
-    The optimizer sees the values of small integers, but only the shapes of floats and large tensors. It would not round
-    floats as the engine that runs the model does, or would treat small floats as 0. Contested nodes, and nodes that the
-    optimizer would change wrongly, are hidden from it (`hide_nodes`).
+    The optimizer sees the values of small integers, but only the shapes of floats and large tensors. It would round
+    floats differently from the engine that runs the model, or treat small floats as 0. Contested nodes, and nodes that
+    the optimizer would change wrongly, are hidden from it (`hide_nodes`).
 
     Args:
         model: The model. Only the marks of contested nodes change.
@@ -135,7 +135,7 @@ def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
 
 
 def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iterable[str | None]) -> None:
-    """Give an optimized graph the inputs, outputs and operator sets of the original one, with their types.
+    """Restore the inputs, outputs and operator sets of the original graph in an optimized graph.
 
     `computed_names` are the names of the outputs that the optimizer saw.
 

@@ -84,10 +84,10 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     optimized = function(model)
     # `optimize` restores the types of outputs and removes all inferred types, so mistakes in them do not matter.
     after = onnx.ModelProto.FromString(optimized)
-    types = {value.name: value for value in before.graph.output}
+    outputs_before = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
-        if value.name in types:
-            value.CopyFrom(types[value.name])
+        if value.name in outputs_before:
+            value.CopyFrom(outputs_before[value.name])
     del after.graph.value_info[:]
     error = _find_error(after) if was_valid else None
     if error is not None:

@@ -101,7 +101,7 @@ class PortableSlicePass(PortablePass):
             is_reversal = self.read_as == "onnxruntime"
             entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
         entries = normalize(entries, sizes)
-        if not entries:
+        if not entries:  # no axis is cut
             self.replace_outputs(node, {node.outputs[0]: data})
             return
         excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
@@ -112,7 +112,7 @@ class PortableSlicePass(PortablePass):
             new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
             new_nodes = build_slice(data, entries, opset, lists_steps=True)
-        if not new_nodes:
+        if not new_nodes:  # the target lacks the step, and there is no other form
             self.report_change(node, None)
             return
         self.replace_node(node, new_nodes)
@@ -226,7 +226,7 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Replace the end of a backward slice if it is in `CONTESTED_ENDS`, which engines read differently.
+    """Replace a slice that goes backward to one of `CONTESTED_ENDS`, so that all engines read it alike.
 
     If `is_reversal`, the new slice goes on to index 0, as onnxruntime reads such an end. Otherwise it selects nothing.
     """
@@ -236,7 +236,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return the bounds of the axes that are cut, sorted by axis. Bounds on axes of known size lie on the axis.
+    """Return bounds that select the same, sorted, without whole axes. Bounds on known axes lie on or next to the axis.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}

@@ -96,7 +96,7 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the report for people; `verbose` adds the names of all nodes, and the nodes that passes skipped."""
+        """Format the report for people. `verbose` adds the names of all nodes, and the nodes that passes skipped."""
         by_pass = [(name, change) for name, changes in self.changes.items() for change in changes]
         findings = [(change.op, change.node, f"{change.outcome} ({name})") for name, change in by_pass]
         findings += [(skipped.op, skipped.node, f"{skipped.reason}: left as it is") for skipped in self.contested]
@@ -160,7 +160,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """Return the report of passes, by their names in `PASSES`, over a model in which they find nothing.
+    """Return the report of passes that find nothing in a model. `names` are names in `PASSES`.
 
     Raises:
         UsageError: A name is not the name of a pass.

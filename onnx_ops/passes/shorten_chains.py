@@ -64,14 +64,14 @@ class SliceChain:
 
     @property
     def cut_entries(self) -> dict[int, AxisSlice]:
-        """The entries of the axes that are not certainly kept whole."""
+        """The bounds by axis, without axes that are certainly kept whole."""
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
         """Return the input axes that a Squeeze must drop, and the output axes that an Unsqueeze must then add.
 
-        If an axis of exactly one element is dropped and a new axis is added at the same position, neither is listed,
-        because the two are the same.
+        If an axis of one element is dropped and a new axis is added at the same position, neither is listed, because
+        the two steps cancel out.
         """
         axes = list(self.axes)
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
@@ -106,7 +106,7 @@ class SliceChain:
         return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
-        """Return how many elements of an input axis the Slice keeps; None if the size of the axis is not known."""
+        """Return how many elements of an input axis the Slice keeps. Return None if the size of the axis is unknown."""
         size, entry = self.sizes[axis], self.entries.get(axis)
         if entry is None or size is None:
             return size
@@ -198,10 +198,10 @@ class ShortenChainsPass(NodePass):
 def build_chain(
     owner: SlicingPass, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool = False
 ) -> list[ir.Node]:
-    """Return the fewest new nodes that do what a chain does with `data`; an Identity if the chain does nothing.
+    """Return the fewest new nodes that do what a chain does with `data`. A chain that does nothing becomes an Identity.
 
-    The nodes are to replace `last`. The pass `owner` records the shapes of the values between them. If `gathers` is
-    true, one Gather may cut and drop an axis.
+    New values are named after the output of `last`, and the pass `owner` records their shapes. If `gathers` is true,
+    one Gather may cut and drop an axis.
     """
     dropped, added = chain.squeezed_and_new_axes()
     index = chain.single_index(dropped) if gathers else None

@@ -89,7 +89,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Find the siblings among Slices, Splits and Gathers, each with the version of its operator set."""
+    """Find the nodes that cut the same value along the same axis, among Slices, Splits and Gathers."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
@@ -163,7 +163,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """Return the only axis that a Slice cuts, and the indices that it keeps, which follow each other.
+    """Return the only axis that a Slice cuts, and the consecutive indices that it keeps.
 
     The result is None if the Slice cuts no axis or several, has another step than 1, or selects nothing.
 

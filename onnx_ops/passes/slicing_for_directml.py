@@ -84,7 +84,7 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        if spec is None or defects[0].handling == "named":
+        if spec is None or defects[0].handling == "named":  # no correct replacement is known
             self.report_change(node, None, defects)
             return
         parts = {

@@ -76,7 +76,7 @@ class ValueInfo:
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
-        if any(each.is_misdeclared for each in facts):
+        if any(each.is_misdeclared for each in facts):  # one wrong call is enough
             self.misdeclared.add(value)
         first = facts[0]
         if first.data is not None and all(
@@ -154,7 +154,7 @@ def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
 def _pair_values(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]]
 ) -> dict[ir.Value, list[ir.Value | None]]:
-    """Return the copies of each value of a model in a probe, None for an input that a call of a function leaves out."""
+    """Return the copies in `probe` of each value of `model`. A copy is None for an input that a call leaves out."""
     values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
         values[value].append(copy)
