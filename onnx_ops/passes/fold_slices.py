@@ -234,7 +234,7 @@ def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[
     if node.op_type == "Gather":
         tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if tensor is None or tensor.size > MAX_BYTES:
+        if tensor is None or tensor.size > MAX_BYTES:  # too many to read
             return None
         indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):

@@ -141,7 +141,7 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
     if all(element is not None and _is_not_float(element) for element in input_types | output_types):
-        # An integer division by 0 or -1 may end the process of an engine. A known divisor shows that this is not one.
+        # An integer division by 0 or -1 may end the process of an engine. The divisor must be known to exclude this.
         divisor = facts.get(node.inputs[-1], NO_FACTS).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)

@@ -86,6 +86,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 is_negative = np.signbit(array)
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
                 loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)
+                # The node makes a signalling NaN quiet. It reads no such NaN if arithmetic computes the operand.
                 if (loses_sign and node.outputs[0] in shows_sign) or not _is_computed(operand):
                     continue
             if self._keeps_shape(operand, array):

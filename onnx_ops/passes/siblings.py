@@ -129,7 +129,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
         return [gapped]
     if not saved_without_gaps:
         return []
-    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]
+    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]  # one Split for one node saves none
     return [gapless, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 

@@ -79,7 +79,7 @@ class SplitOfPartPass(SlicingPass):
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
-        """Return the part sizes of a Split. Return None if it splits another axis. Skip it if they are unknown."""
+        """Return the part sizes of a Split. Return None if it splits another axis, or if it has to be skipped."""
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
         except SKIPS as reason:
@@ -100,7 +100,7 @@ class SplitOfPartPass(SlicingPass):
                 successors[value] = output
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
-                # Nothing reads this output. Its name begins like that of any output of the merged nodes.
+                # Nothing reads this output. It gets a name like that of an output that is replaced.
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
         self.replace_nodes([outer, *merged], new_nodes, successors, position=outer)
         for split in merged:
