@@ -86,10 +86,10 @@ class SliceChain:
 
     def _cut(self, axis: int, entry: AxisSlice) -> None:
         """Cut an axis of the output so far, or raise Skip if no Slice of the input selects the same."""
-        source = self.axes[axis]
-        if source != NEW:
-            before = {source: self.entries[source]} if source in self.entries else {}
-            self.entries.update(compose_entries(before, {source: entry}, self.sizes))
+        input_axis = self.axes[axis]
+        if input_axis != NEW:
+            before = {input_axis: self.entries[input_axis]} if input_axis in self.entries else {}
+            self.entries.update(compose_entries(before, {input_axis: entry}, self.sizes))
         elif not entry.is_whole(1):
             raise Skip("it cuts a new axis")
 
@@ -178,7 +178,7 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace `links`, the nodes of a chain, by fewer nodes if possible. Return whether they were replaced."""
+        """Replace the nodes of a chain if fewer nodes or slices do the same. Return whether they were replaced."""
         old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_slices:
             return False

@@ -106,7 +106,7 @@ def _optimize_in_turn(
         The model; the joined report; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
-    tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
+    tries_without_gain, onnxruntime_pass = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in cycle(optimizers):
         if tries_without_gain == len(optimizers):
@@ -117,7 +117,7 @@ def _optimize_in_turn(
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
             candidate, count_before = clone_model(model), count_nodes(model)
-            by_onnxruntime.run(Analysis(candidate, folding=True))
+            onnxruntime_pass.run(Analysis(candidate, folding=True))
         else:
             try:
                 candidate, count_before = optimize(model, name)
