@@ -193,8 +193,8 @@ def _harden_portably(
     from onnx_ops.passes.harden_portable import (
         add_note,
         build_form_report,
+        enforce_standard_reading,
         harden_portably,
-        settle_by_the_standard,
         was_raised,
     )
 
@@ -203,7 +203,7 @@ def _harden_portably(
             return verify(source, file, **run_options)
         settled = to_ir(source)
         # onnxruntime has to compute the contested nodes of the original model as the standard defines them.
-        settle_by_the_standard(settled)
+        enforce_standard_reading(settled)
         return verify(settled, file, **run_options)
 
     def attempt(*, raises_opset: bool) -> Result:

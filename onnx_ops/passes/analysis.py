@@ -35,7 +35,7 @@ class Analysis:
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
-        """Infer the facts about `model`; `folding` as in `infer_value_info`."""
+        """Infer the facts about `model`. See `infer_value_info` for `folding`."""
         self.model = model
         self._folding = folding
         self._siblings: Siblings | None = None
@@ -43,22 +43,23 @@ class Analysis:
         self.infer()
 
     def infer(self) -> None:
-        """Infer `value_info` anew, because more may follow from the nodes as they are now."""
+        """Infer `value_info` again, from the current nodes of the model."""
         self.value_info = infer_value_info(self.model, folding=self._folding)
         self.forget()
         self.is_current = True
 
     @property
     def siblings(self) -> Siblings:
-        """The siblings in the model. They are cached until `forget` is called."""
+        """The Slices, Splits and Gathers that cut the same value along the same axis. Cached until `forget`."""
         if self._siblings is None:
             self._siblings = find_siblings(self.nodes_of(*CUTTING), self.value_info)
         return self._siblings
 
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """Return the nodes of operators in `_COLLECTED`, each with the version of its operator set.
+        """Return the nodes of operators, which must be in `_COLLECTED`, each with the version of its operator set.
 
-        The nodes are cached until `forget` is called. A node may have been removed since, and has no graph then.
+        The nodes are cached until `forget` is called. Those that were removed from the model in the meantime are still
+        returned, and have no graph.
         """
         if self._nodes is None:
             self._nodes = [
@@ -81,6 +82,7 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
+    # DeclaredSizesForDirectMLPass needs an open input, and ReshapeForDirectMLPass looks at allowzero alone.
     return _has_open_inputs(proto.graph) or any(
         node.op_type in (*REWRITTEN, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
@@ -89,7 +91,7 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
 
 
 def _has_open_inputs(graph: onnx.GraphProto) -> bool:
-    """Return whether an input has an open size. A declared size of a value that follows from it may be wrong."""
+    """Return whether an input of a graph has an open size: one without a number."""
     return any(not dim.HasField("dim_value") for value in graph.input for dim in value.type.tensor_type.shape.dim)
 
 

@@ -52,18 +52,21 @@ class SlicingPass(ir.passes.InPlacePass):
         self.skipped: list[Skipped] = []
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the pass; `modified` is true exactly when the model was changed.
+        """Run the pass. `modified` of the result is true exactly if the model was changed.
 
         Raises:
             ModelError: The model is not well-formed.
         """
         with defaults_aside(model):
-            modified = self.run(Analysis(model))
+            modified = self.run(Analysis(model))  # marks contested nodes
             unmark(model)
         return ir.passes.PassResult(model, modified=modified)
 
     def run(self, analysis: Analysis) -> bool:
-        """Run the pass over an analysed model inside `defaults_aside`, and return whether the model changed."""
+        """Run the pass over an analysed model and return whether the model changed.
+
+        Call this method inside `defaults_aside`, so that the default of a model input does not count as a constant.
+        """
         self.changes, self.skipped = [], []
         self.analysis, self.edits = analysis, GraphEdits()
         with caching_reads():
@@ -75,22 +78,22 @@ class SlicingPass(ir.passes.InPlacePass):
 
     @abstractmethod
     def _apply(self) -> None:
-        """Rewrite the nodes that match and report them by `report_change`. Report nodes that nearly match by `skip`."""
+        """Rewrite the nodes that match. Report them by `report_change`, and nodes that nearly match by `skip`."""
 
     def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
         """Add a node to `changes`.
 
         Args:
             node: A node that was replaced, or a node with defects that has no correct replacement.
-            replacement: The operators that replaced the node, or `NOTHING`; None for a node that stays.
+            replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
         if replacement is not None:
-            self.analysis.forget()
+            self.analysis.forget()  # its cached nodes are out of date
 
     def skip(self, node: ir.Node, reason: object) -> None:
-        """Add a node to `skipped`; `reason` is a text or an exception with this text."""
+        """Add a node to `skipped`. `reason` is a string, or an exception whose text is the reason."""
         self.skipped.append(Skipped(node_name(node), node.op_type, str(reason)))
 
     @property
@@ -99,20 +102,23 @@ class SlicingPass(ir.passes.InPlacePass):
         return self.analysis.value_info
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """Return a size for each axis, None for an unknown one; None if there is no value or its rank is unknown."""
+        """Return the size of each axis, None for an unknown size. Return None for no value or an unknown rank."""
         return None if value is None else self.value_info.sizes.get(value)
 
     def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
-        """Return the shape of a value; None unless every size is known."""
+        """Return the shape of a value. Return None unless every size is known."""
         return static_sizes(self.sizes(value))
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
-        """Return the size of an axis, counted from the front; None if it is not known or there is no such axis."""
+        """Return the size of a non-negative axis. Return None if the size is unknown or there is no such axis."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Set the sizes of a new value, its type to that of `data`, and a name that begins with the sibling's name."""
+        """Set the name, the type and, if not None, the sizes of a new value.
+
+        The name is that of `sibling` with a suffix. The type is that of `data`.
+        """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
         value.type = self.value_info.types.get(data)
@@ -120,26 +126,27 @@ class SlicingPass(ir.passes.InPlacePass):
             self.value_info.types[value] = value.type
         if sizes is not None:
             self.value_info.sizes[value] = sizes
-            value.shape = None if value.type is None else ir.Shape(sizes)
+            value.shape = None if value.type is None else ir.Shape(sizes)  # onnx stores a shape inside a type
 
     def remove_node(self, node: ir.Node) -> None:
-        """Remove a node that nothing reads any more, then its inputs if they are unread, too; see `remove_unread`."""
+        """Remove a node that nothing reads, and all that computed only its inputs; see `remove_unread`."""
         inputs = node.inputs
         remove_nodes([node])
         for value in inputs:
             remove_unread(value)
 
-    def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value]) -> None:
-        """Remove a node, replace its used outputs by existing values, and report it.
+    def replace_outputs(self, node: ir.Node, successors: Mapping[ir.Value, ir.Value]) -> None:
+        """Remove a node and report it. Readers of its outputs read existing values instead.
 
-        An output of the graph becomes the output of an Identity, because an existing value keeps its own name.
+        `successors` maps each used output to its existing value. For an output of the graph, an Identity copies this
+        value, because both must keep their names.
 
         Raises:
-            Skip: One part of a Split would gate another.
+            Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`.
         """
         # For each Split: the outputs that its parts replace. The readers of these outputs become readers of the parts.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
-        for output, value in values.items():
+        for output, value in successors.items():
             split = self.edits.identities.source_of(value).producer()
             if is_operator(split, "Split"):
                 replaced_outputs[split].append(output)
@@ -147,7 +154,7 @@ class SlicingPass(ir.passes.InPlacePass):
             if would_be_gated(split.outputs, outputs, self.edits.identities):
                 raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
-        for output, value in values.items():
+        for output, value in successors.items():
             if output.is_graph_output():
                 replacement = "Identity"
                 identity = ir.node("Identity", [value])
@@ -163,9 +170,10 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_node(
         self, node: ir.Node, new: Sequence[ir.Node], defects: tuple[Defect, ...] = (), replacement: str = ""
     ) -> None:
-        """Replace a node of one output by nodes, and report it. The last one gets its name and replaces its output.
+        """Replace a node that has one output by the nodes in `new`, and report it.
 
-        By default, the report lists the operators of the new nodes, and Constant only if there are no others.
+        The last new node gets the name of the old node and replaces its output. The default of `replacement` lists the
+        operators of the new nodes. It names Constant only if there are no other operators.
         """
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
@@ -176,7 +184,7 @@ class SlicingPass(ir.passes.InPlacePass):
         self,
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
-        values: Mapping[ir.Value, ir.Value],
+        successors: Mapping[ir.Value, ir.Value],
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
@@ -185,22 +193,22 @@ class SlicingPass(ir.passes.InPlacePass):
         Args:
             old: The nodes to remove.
             new: The nodes to insert.
-            values: The successor of each value of the old nodes that something reads. It takes over the value's name,
-                type, shape and annotations.
+            successors: For each used output of the old nodes, the new value that replaces it. The new value takes over
+                the name, type, shape and annotations.
             annotated: The new nodes that get the annotations of the old ones; the last one if None.
             position: The old node after which the new ones are inserted; the last one if None.
         """
-        for value, successor in values.items():
+        for value, successor in successors.items():
             annotate_value(successor, value)
             self.value_info.copy_entry(successor, value)
         annotate_nodes(new[-1:] if annotated is None else annotated, old)
         inputs = [source for node in old for source in node.inputs]
-        self.edits.replace_nodes(position or old[-1], old, new, values)
+        self.edits.replace_nodes(position or old[-1], old, new, successors)
         for source in inputs:
             remove_unread(source)
 
     def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
-        """Replace a node by separate nodes for each used output. The last node for an output writes it."""
+        """Replace a node by separate nodes for each used output. The last of these nodes writes the output."""
         last_nodes = {output: nodes[-1] for output, nodes in new.items()}
         for output, last in last_nodes.items():
             last.name = f"{node_name(node)}_{output.name or ''}" if len(new) > 1 else node.name
@@ -208,9 +216,9 @@ class SlicingPass(ir.passes.InPlacePass):
         self.replace_nodes([node], list(chain.from_iterable(new.values())), successors, list(last_nodes.values()))
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        """Replace a node by constants and report it; skip it if engines would refuse a model with such a constant.
+        """Replace a node by constants and report it. `tensors` holds one tensor for each used output, in order.
 
-        `tensors` contains one for each used output, in order.
+        Skip the node instead if engines would refuse a model with such a constant.
         """
         constants = dict(zip(filter(is_used, node.outputs), tensors, strict=True))
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in constants.items()):
@@ -241,14 +249,14 @@ class NodePass(SlicingPass):
         for node, opset in self.analysis.nodes_of(*self.op_types):
             if node.graph is not None:  # otherwise the rewriting of another node has removed it
                 self._visit(node, opset)
-        self.split_members = frozenset()
+        self.split_members = frozenset()  # the pass keeps no nodes after its run
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of `read`, which is called only once for each node in a run of the pass.
+        """Return the result of `read()`. Call `read` only once for each node in a run of the pass.
 
         Raises:
-            Skip: `read` raised one of `SKIPS`.
+            Skip: `read` raised one of `SKIPS`, in this call or the first one.
         """
         if node not in self._read_results:
             try:
@@ -261,10 +269,11 @@ class NodePass(SlicingPass):
         return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node if it matches; skip it if it is invalid, has a wrong arity, or nearly matches."""
+        """Rewrite a node if it matches. Skip it if it is invalid, has a wrong arity, or raises one of `SKIPS`."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
+        # `has_valid_arity` is for standard operators only. ExpandStridedSlicePass checks a StridedSlice itself.
         if not (is_strided_slice(node) or has_valid_arity(node)):
             self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return

@@ -35,7 +35,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     """Return a Constant node of a tensor without elements.
 
     Raises:
-        Skip: NumPy cannot make an array of these sizes, in which onnx-ir would keep the constant.
+        Skip: NumPy refuses the shape, because the sizes other than 0 are too large.
     """
     try:
         empty = np.zeros(shape, dtype.numpy())
@@ -49,9 +49,9 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
 def build_slice(
     data: ir.Value, entries: Mapping[int, AxisSlice], opset: int, *, lists_steps: bool = False
 ) -> list[ir.Node]:
-    """Return the nodes of a Slice that cuts each axis by its start, end and step.
+    """Return the nodes of a Slice. `entries` holds the start, end and step of each axis that it cuts.
 
-    If all steps are 1, they are left out. With `lists_steps`, they are written from opset 10 on, the first with steps.
+    The steps are left out if all of them are 1 and `lists_steps` is false. Before opset 10, Slice has no steps.
 
     Raises:
         Skip: A step is not 1, and the operator set is older than 10.

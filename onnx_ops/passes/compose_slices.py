@@ -40,7 +40,7 @@ class _ComposePass(NodePass):
         self.replace_node(node, new_nodes)
 
     def _read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
-        """Return the start, end and step of each axis that the first node cuts to write `source`."""
+        """Return the start, end and step of each axis that `first`, a Slice or Split, cuts to write `source`."""
         shape = self.sizes(first.inputs[0])
         if first.op_type == "Slice":
             return read_slice(first, opset, shape)
@@ -86,7 +86,7 @@ class SliceOfSplitPass(_ComposePass):
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis for one slice that selects what two slices in a row select.
+    """Return the start, end and step by axis of one slice that selects the same as two slices in a row.
 
     The first slice cuts data of `shape`, the second one cuts the result.
 

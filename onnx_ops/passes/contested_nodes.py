@@ -24,9 +24,9 @@ def unmark(model: ir.Model) -> None:
 
 
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
-    """Build a probe: a copy of a model in which values are inferred and nodes are folded.
+    """Build a probe: a copy of a model, for inference and for folding nodes.
 
-    Contested nodes get `OPAQUE_DOMAIN` in the copy, so that nothing is inferred from them.
+    Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy. Nothing is inferred from them.
 
     Args:
         model: The model. Nodes whose constants make them contested are marked in it.
@@ -63,7 +63,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node as contested if `copy`, which may be the node itself, is contested. Return whether a mark is new."""
+    """Mark a node if engines read `copy`, its copy or the node itself, differently. Return whether the mark is new."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement

@@ -30,7 +30,7 @@ class ConvTransposeForDirectMLPass(NodePass):
         defects = conv_transpose_defects(node, opset)
         if not defects:
             return
-        (extra,) = read_ints(node, "output_padding") or (0,)
+        (extra,) = read_ints(node, "output_padding") or (0,)  # the defect is one of a single spatial axis
         if extra:
             pads = read_ints(node, "pads") or (0, 0)
             is_computed = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes

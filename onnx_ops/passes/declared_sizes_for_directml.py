@@ -31,7 +31,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         for _, value in outputs:
             _open_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
-        self.report_change(first, first.op_type, (FIXED_SIZE,))
+        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model
 
 
 class LoopForDirectMLPass(SlicingPass):
@@ -62,7 +62,7 @@ class LoopForDirectMLPass(SlicingPass):
 
 
 def _open_sizes(value: ir.Value, inferred: Sizes | None) -> None:
-    """Remove each declared number of a value where no size is inferred."""
+    """Make each declared size of a value open if inference finds no number for it."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         value.shape = ir.Shape([None if size is None and isinstance(dim, int) else dim for dim, size in pairs])

@@ -30,7 +30,7 @@ GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 class Identities:
-    """The source of each value: the first value of the chain of Identity nodes that copies it. Sources are cached."""
+    """Cache of the source of each value. If Identity nodes copy a value in a row, the source is the first value."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
@@ -41,6 +41,7 @@ class Identities:
         while (source := self._read_identity(value)) is not None:
             copies.append(value)
             value = source
+        # The next search for the source of a copy skips all Identity nodes in between.
         self._sources.update(dict.fromkeys(copies, value))
         return value
 
@@ -54,7 +55,7 @@ class Identities:
             self._sources[value] = successor
 
     def _read_identity(self, value: ir.Value) -> ir.Value | None:
-        """Return the cached source of a value, or the input of the Identity that writes it; None without either."""
+        """Return the cached source of a value, or else the input of the Identity that writes it, or else None."""
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()
@@ -77,26 +78,27 @@ class GraphEdits:
         position: ir.Node,
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
-        values: Mapping[ir.Value, ir.Value],
+        successors: Mapping[ir.Value, ir.Value],
     ) -> None:
-        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `position`.
+        """Insert the `new` nodes after `position`, replace values, and remove the `old` nodes.
 
-        The successors of `values` take over names, types and shapes.
+        `successors` maps each old value to the value that replaces it. The successor takes over the name, type,
+        shape and constant. `ir.convenience.replace_nodes_and_values` does the same, but takes longer.
         """
-        for value, successor in values.items():
+        for value, successor in successors.items():
             successor.type = value.type if value.type is not None else successor.type
             successor.shape = value.shape if value.shape is not None else successor.shape
             successor.const_value = value.const_value if value.const_value is not None else successor.const_value
             successor.name = value.name if value.name is not None else successor.name
-        for value, successor in values.items():
+        for value, successor in successors.items():
             self.replace_value(value, successor)
         graph = position.graph
         assert graph is not None
-        successors = set(values.values())  # they have the names of the values that they replace
+        named = set(successors.values())  # they have the names of the values that they replace
         for node in new:
             mark_new(node)
             for output in node.outputs:
-                if output not in successors:
+                if output not in named:
                     mark_new(output)
         graph.insert_after(position, new)
         remove_nodes(old)
@@ -111,6 +113,7 @@ class GraphEdits:
             for index in positions:
                 graph.outputs[index] = successor
             positions_by_output.setdefault(successor, []).extend(positions)
+        # `replace_input_with` copies all inputs for each use, so a node of many inputs gets all of them at once.
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
@@ -119,7 +122,7 @@ class GraphEdits:
                 _replace_all_inputs(use.node, inputs)
 
     def _positions_in(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
-        """Return the positions of each output of a graph in its list of outputs."""
+        """Return the positions of each output in the graph's list of outputs, which may repeat an output."""
         if graph not in self._positions:
             self._positions[graph] = {}
             for index, output in enumerate(graph.outputs):
@@ -128,7 +131,7 @@ class GraphEdits:
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes from their graphs and from the uses of their inputs. Only these nodes may read their outputs."""
+    """Remove nodes from their graphs, and detach their inputs. Other nodes must not read their outputs."""
     removed = set(nodes)
     for node in nodes:
         for output in node.outputs:
@@ -173,9 +176,9 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value if nothing reads it, and do the same for the node's inputs.
+    """Remove the initializer or node that defines a value if nothing reads it. Repeat this for the node's inputs.
 
-    Initializers that are graph inputs stay, and so do nodes that `_can_be_removed` excludes.
+    Initializers that are graph inputs stay. So do nodes that `_can_be_removed` excludes.
     """
     unread = [value]
     while unread:
@@ -194,20 +197,23 @@ def remove_unread(value: ir.Value | None) -> None:
 def _can_be_removed(node: ir.Node) -> bool:
     """Return whether a node is in a graph, nothing reads its outputs, and running it has no effect.
 
-    A node of another domain may have effects. A node that draws random numbers, itself or in a graph that it holds,
-    changes the numbers that later nodes draw.
+    A node of another domain may have effects. A node that draws random numbers changes the numbers that later nodes
+    draw, and a node with a subgraph may contain such a node.
     """
     is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM and not holds_graph(node)
-    return is_plain and node.graph is not None and not _writes_used(node)
+    return is_plain and node.graph is not None and not _has_used_output(node)
 
 
 def holds_graph(node: ir.Node) -> bool:
-    """Return whether an attribute of a node is a graph, is a list of graphs, or refers to one of a function."""
+    """Return whether an attribute of a node has the type graph or list of graphs, even as a reference."""
     return any(attribute.type in GRAPH_TYPES for attribute in node.attributes.values())
 
 
-def _writes_used(node: ir.Node) -> bool:
-    """Return whether anything reads an output of a node. Store its index in the node, to look there first next time."""
+def _has_used_output(node: ir.Node) -> bool:
+    """Return whether anything reads an output of a node.
+
+    The index of the used output is stored in the node's `meta`. The next call looks there first.
+    """
     cached_index = node.meta.get(_USED, 0)
     indices = (cached_index, *range(len(node.outputs)))
     used_index = next((index for index in indices if is_used(node.outputs[index])), None)
@@ -226,6 +232,6 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
     """Copy metadata and doc strings of replaced nodes to each new node. The first replaced node wins a conflict."""
     for node in nodes:
-        for old in reversed(replaced):
+        for old in reversed(replaced):  # later updates win, so the first node comes last
             node.metadata_props.update(old.metadata_props)
             node.doc_string = old.doc_string or node.doc_string

@@ -133,10 +133,10 @@ def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: s
 def _reshape(
     nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Reshape to `axes`, which joins labels to `groups` or separates them again. Return its output.
+    """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 
-    Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
-    the axes of size 1. Leading groups of one label keep their sizes, even unknown ones.
+    `axes` are the output axes. Nothing is added if each group is one label. If no group has several labels, an
+    Unsqueeze or Squeeze adds or removes the axes of size 1. Leading groups of one label keep even unknown sizes.
 
     Raises:
         Skip: One of the other sizes is 0; more than one is not known; or one is not known, and a kept size may be 0.

@@ -50,7 +50,7 @@ class ExpandStridedSlicePass(NodePass):
 
 
 def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
-    """Return a StridedSlice as a chain.
+    """Describe a StridedSlice as a chain: a Slice, a Squeeze and an Unsqueeze in a row.
 
     Raises:
         InvalidSlice: The StridedSlice breaks its specification.
@@ -73,7 +73,7 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
 
 
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """Return the bounds of one entry. A masked begin or end becomes the first or the last index of the walk."""
+    """Return the start, end and step of an entry. A masked begin or end becomes a bound that leaves out no element."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin

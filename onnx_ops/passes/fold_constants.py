@@ -41,8 +41,8 @@ Tensors = dict[ir.Value, ir.TensorProtocol]
 class FoldConstantsPass(SlicingPass):
     """Replace nodes of the main graph by constants if their outputs follow from constants alone.
 
-    Not folded: nodes of other domains or with graphs in them; nodes that draw random numbers or quantize; contested
-    nodes, and nodes whose outputs contested nodes read; strings; outputs of unknown size or of more than 1 MiB.
+    Not folded: nodes of other domains, or with subgraphs; nodes that draw random numbers or quantize; nodes that
+    engines read differently, and nodes that compute their inputs; strings; outputs of unknown size or over 1 MiB.
     """
 
     is_default = False
@@ -65,14 +65,14 @@ class FoldConstantsPass(SlicingPass):
 
     @abstractmethod
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether to compute a node that follows from constants."""
+        """Return whether the class may compute a node whose inputs follow from constants."""
 
     @abstractmethod
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
-        """Return the outputs of nodes that follow from constants, except those that cannot be computed."""
+        """Compute the outputs of nodes that follow from constants. Leave out those that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class may fold it."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`. See the class for exceptions."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
@@ -88,7 +88,7 @@ class FoldConstantsPass(SlicingPass):
         return tensor is not None and tensor.nbytes <= MAX_READ_BYTES and tensor.dtype != ir.DataType.STRING
 
     def _is_small(self, output: ir.Value) -> bool:
-        """Return whether an output is known to have at most `MAX_BYTES`, or is left out. Strings are not small."""
+        """Return whether an output is left out, or is known to have at most `MAX_BYTES` and not to be strings."""
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
         if dtype is None or dtype == ir.DataType.STRING or shape is None:
             return not output.name  # an output that is left out has no type and no shape
@@ -122,7 +122,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether a node reads and writes no 16-bit floats, or only moves them; see the class."""
+        """Return whether a node does not compute with 16-bit floats. A session may not round after each such node."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _FLOATS_OF_16_BITS.isdisjoint(map(self._element_type, values))
 
@@ -147,11 +147,11 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
             except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
-                pending_groups += [group[half:], group[:half]] if half else []
+                pending_groups += [group[half:], group[:half]] if half else []  # a single node stays as it is
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the leading nodes that stay within `MAX_ALL_BYTES` and `MAX_ALL_READ_BYTES`, and count their bytes."""
+        """Return the first nodes, as many as the limits of bytes allow, and count the bytes of these nodes."""
         counted: set[ir.Node | ir.Value] = set()
         accepted = []
         for node in nodes:
@@ -171,9 +171,9 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 def _find_new_constants(
     node: ir.Node, visited: set[ir.Node | ir.Value]
 ) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
-    """Yield the constants that a node is computed from, except those in `visited`.
+    """Yield the constants on which a node depends, directly or through other nodes, except those in `visited`.
 
-    Add the constants, and the nodes between them and the node, to `visited`.
+    Add these constants and other nodes to `visited`.
     """
     pending = [node]
     while pending:
@@ -194,7 +194,7 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """Compute the outputs of nodes that follow from constants.
+    """Compute the outputs of nodes that follow from constants by onnxruntime.
 
     Raises:
         ModelError: The data of a constant cannot be read.
@@ -223,7 +223,7 @@ def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
 
 
 def _serialize(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
-    """Return a TensorProto with this name that contains the data, even if they are in another file.
+    """Return a tensor as a TensorProto with this name. External data are read into it.
 
     Raises:
         ModelError: The data cannot be read.

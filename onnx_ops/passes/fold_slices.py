@@ -95,10 +95,10 @@ class FoldSlicesPass(SlicingPass):
         return as_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace the computed inputs after the data by constants if their elements are known and at most 8 KiB.
+        """Replace the parameters of a node by constants if their elements are known and take at most 8 KiB.
 
-        A contested node is skipped and stays as it is. A Slice or Split is reported as skipped if an input stays
-        computed, even if another input became a constant. `folded` is the result of `select_folded`.
+        The parameters are all inputs but the first. `folded` is the result of `select_folded`. A node that engines read
+        differently is skipped. A Slice or Split is reported as skipped if any parameter is still not constant.
         """
         disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:
@@ -126,7 +126,7 @@ class FoldSlicesPass(SlicingPass):
             self.skip(node, f"{names} is not the same for all inputs of the model")
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
-        """Replace the Shapes that read an output of known shape by constants."""
+        """Replace each Shape node that reads `output` by a constant if the shape of `output` is known."""
         shape = self.static_shape(output)
         if shape is None:
             return
@@ -140,7 +140,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace an output without elements by a constant, except one of strings."""
+        """Replace an output by a constant if it is known to have no elements and is not of strings."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -152,7 +152,7 @@ class FoldSlicesPass(SlicingPass):
         except Skip as reason:
             self.skip(node, reason)
             return
-        if sum(map(is_used, node.outputs)) == 1:
+        if sum(map(is_used, node.outputs)) == 1:  # otherwise the node stays, with its annotations
             annotate_nodes([empty], [node])
         # The annotations move to the constant, because the node may stay for its other outputs.
         annotate_value(empty.outputs[0], output)
@@ -168,7 +168,7 @@ class FoldSlicesPass(SlicingPass):
 
 
 def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return a tensor for each of the values whose elements are known."""
+    """Return a tensor for each of `values` whose elements are known by `facts`."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         value_facts = facts.get(value)
@@ -178,10 +178,10 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 
 
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
-    """Return what a Slice, Split or Gather selects from a constant, a tensor for each output; None to keep the node.
+    """Return the outputs of a Slice, Split or Gather of a constant. Return None if the node must stay.
 
-    At most `LARGE_BYTES` may be selected. A constant that nothing else reads is removed from the model, so up to
-    `_MAX_GROWTH` times its size may be selected instead, but no more than `MAX_BYTES`. Only the selected bytes of
+    The outputs may have up to `LARGE_BYTES`. If nothing else reads the constant, it is removed from the model. Then the
+    outputs may have up to `_MAX_GROWTH` times its size, but no more than `MAX_BYTES`. Only the selected bytes of
     external data are read.
     """
     data = data_of(node)
@@ -224,9 +224,9 @@ _Selection = tuple[Callable[[Array], Array], int]
 
 
 def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
-    """Return the selection of each output of a node from data of `shape`.
+    """Return, for each output of a node, a function that selects it from data of `shape`, and its element count.
 
-    The result is None for a Gather whose indices are not constant, too many, or out of range.
+    Return None for a Gather whose indices are not constant, too many, or out of range.
 
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.
@@ -234,7 +234,7 @@ def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[
     if node.op_type == "Gather":
         tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if tensor is None or tensor.size > MAX_BYTES:
+        if tensor is None or tensor.size > MAX_BYTES:  # too many to read
             return None
         indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
@@ -249,7 +249,7 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether the values of a node are small and not strings, and every engine computes the same values."""
+    """Return whether the outputs of a node are small and not strings, and every engine computes the same bits."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
@@ -258,7 +258,7 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
     """Return whether every engine computes the same bits for a node and all nodes that it depends on.
 
-    `data_operators` may compute the data of the node. Operators of `_EXACT` may compute its parameters.
+    The node and the nodes before its data must be `data_operators`. Nodes before its parameters must be in `_EXACT`.
     """
     # Pairs of a node and whether its elements become elements of `node`. Otherwise it only computes parameters.
     pending = [(node, True)]

@@ -19,17 +19,18 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
-    """Return whether adding the values in `added` to the `parts` of a Split would make one part gate another.
+    """Return whether one part of a Split would gate another if the values in `added` became parts, too.
 
-    The result is False if two of `parts`, or two of `added`, gate each other already, because the provider then
-    computes wrong values with or without the addition.
+    A part gates another part if its Sigmoid is multiplied by the other part. onnxruntime's DirectML provider computes
+    such a Split wrongly. The result is False if `parts` or `added` contain such a pair already, because the provider
+    then computes wrong values with or without the addition.
     """
     partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield the values that gate a part, and the factors of the products that the part gates."""
+    """Yield each value `x` for which the graph computes `part * Sigmoid(x)` or `x * Sigmoid(part)`."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
@@ -41,5 +42,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the source of each input of a node; see `Identities`."""
+    """Return the inputs of a node, with the value that an Identity copies in the place of its output."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

@@ -61,7 +61,7 @@ def harden_portably(
         model: The model; it is changed.
         profile: The target.
         without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
-        read_as: See `PortablePass`.
+        read_as: The reading of contested Slices to keep, `standard` or `onnxruntime`. None leaves these Slices.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx converts the model.
 
     Returns:
@@ -103,7 +103,7 @@ def harden_portably(
 
 
 def _lift_parameters(model: ir.Model) -> None:
-    """Replace small Constants that are parameters alone by initializers, because some engines have no Constant."""
+    """Replace small Constants that nodes read only as parameters by initializers. Some engines lack Constant."""
     new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
@@ -124,9 +124,9 @@ def _lift_parameters(model: ir.Model) -> None:
 
 
 def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return the tensor of a small Constant if all of its readers are in `_WITH_PARAMETERS` and read it as a parameter.
+    """Return the tensor of a small Constant that only Slices, Splits, Gathers and Reshapes read, as a parameter.
 
-    The result is None for any other node.
+    Return None for any other node.
     """
     if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
         return None
@@ -138,8 +138,11 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
     return tensor if tensor is not None and tensor.nbytes <= LARGE_BYTES else None
 
 
-def settle_by_the_standard(model: ir.Model) -> None:
-    """Rewrite only the backward Slices to the greatest integer, so that onnxruntime reads them by the standard."""
+def enforce_standard_reading(model: ir.Model) -> None:
+    """Rewrite each backward Slice to the greatest integer, so that onnxruntime computes what the standard defines.
+
+    onnxruntime would select all elements down to index 0. Other nodes stay as they are.
+    """
     with defaults_aside(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
         unmark(model)
@@ -158,7 +161,7 @@ def build_form_report(
 
 
 def was_raised(report: Changes) -> bool:
-    """Return whether the operator set of the model was raised."""
+    """Return whether the notes of a report say that the operator set of the model was raised."""
     return isinstance(report, Hardening) and any(note.startswith(_RAISED) for note in report.notes)
 
 

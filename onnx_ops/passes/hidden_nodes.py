@@ -44,14 +44,14 @@ Withheld = Mapping[str, Mapping[str, ir.Attr]]
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
-    """Hide the nodes that an optimizer must not change, and return their attributes; `show_nodes` restores them.
+    """Hide the nodes that an optimizer must not change. Return their attributes, for `show_nodes`.
 
     Each hidden node gets a unique operator, because optimizers merge equal nodes, even if these draw random numbers.
     Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
     Hidden nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
 
     Args:
-        model: The model; it is changed. Its contested nodes are of `OPAQUE_DOMAIN`, and its float constants are inputs.
+        model: The model, which is changed. Its contested nodes have `OPAQUE_DOMAIN`. Its float constants are inputs.
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
@@ -83,7 +83,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
 
 def show_nodes(model: ir.Model, withheld: Withheld) -> None:
-    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden, except graphs in attributes."""
+    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden."""
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
             graphs = dict(node.attributes)
@@ -91,7 +91,7 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
             node.attributes.clear()
             # Graphs stay as the optimizer left them. The order of the attributes is the original one.
             node.attributes.update({name: graphs.get(name, attribute) for name, attribute in original.items()})
-            node.op_type = node.op_type.partition("_")[2]
+            node.op_type = node.op_type.partition("_")[2]  # the operator follows the number
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
@@ -103,7 +103,7 @@ def _is_random(node: ir.Node) -> bool:
 
 
 def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """Yield the nodes that compute the parameters of contested nodes.
+    """Yield the nodes that compute the parameters of contested nodes, which have `OPAQUE_DOMAIN`.
 
     If the parameters became constants, onnxruntime would infer another shape for the contested node than it computes.
     """
@@ -115,7 +115,10 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 
 def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes that depend on constants and sizes alone, and that optimizers may not compute as engines do."""
+    """Yield the nodes that an optimizer may fold with another result than engines compute.
+
+    They depend only on constants and on the sizes of other values.
+    """
     computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
@@ -128,7 +131,7 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
 
 
 def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
-    """Return whether an optimizer computes a node, which depends on constants and sizes alone, as engines do."""
+    """Return whether an optimizer that folds a node computes the same outputs as engines do."""
     if is_standard(node, *_MOVING_ALIKE):
         return True
     if not is_standard(node, *_ALIKE):
@@ -138,6 +141,7 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
     if all(element is not None and _is_not_float(element) for element in input_types | output_types):
+        # An integer division by 0 or -1 may end the process of an engine. The divisor must be known to exclude this.
         divisor = facts.get(node.inputs[-1], NO_FACTS).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)
@@ -154,14 +158,14 @@ def _is_not_float(element: ir.DataType) -> bool:
 
 
 def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield each NonZero whose input may be a scalar: onnx infers no row for the output, but engines write one."""
+    """Yield each NonZero whose input may be a scalar. For a scalar, onnx infers 0 output rows, but engines write 1."""
     for node in nodes:
         if is_operator(node, "NonZero") and not facts.get(node.inputs[0], NO_FACTS).dims:
             yield node
 
 
 def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes that compute a forbidden shape for a Reshape; see `is_forbidden_shape`.
+    """Yield the nodes that compute a shape with a 0 and a -1 for a Reshape with allowzero=1.
 
     If the shape became a constant, onnxruntime would not load the model.
     """
@@ -214,7 +218,10 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
 
 
 def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
-    """Return whether a Flatten of data with these `dims` equals a Reshape to two sizes, one of them possibly -1."""
+    """Return whether a Reshape to two numbers, at most one of them -1, does what a Flatten does.
+
+    `dims` holds the sizes of the data: numbers, or symbols or None for unknown sizes. It is None for an unknown rank.
+    """
     if dims is None or 0 in dims:  # in a Reshape, 0 copies a size of the data, and no -1 can be inferred beside it
         return False
     try:

@@ -34,51 +34,56 @@ def data_of(node: ir.Node) -> ir.Value:
 def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
     """Return the start, end and step of each axis that a Slice names.
 
-    `shape` contains the known sizes of its data. It is None for an unknown rank, with which a negative axis cannot be
-    read.
+    Args:
+        node: The Slice.
+        opset: Version of its operator set.
+        shape: The size of each axis of the data, None for an unknown size. None if the rank is unknown.
 
     Raises:
-        Skip: The node is contested.
-        InvalidSlice, DynamicSlice: The parameters are not valid or not constant.
+        Skip: Engines read the node differently.
+        InvalidSlice, DynamicSlice: A parameter is not valid or not constant; or a negative axis has no known rank.
     """
     _check_uncontested(node, opset, shape)
     return read_slice_by_spec(node, opset, shape)
 
 
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Read a Slice as `read_slice` does, but read a contested one by the specification.
+    """Return the start, end and step of each axis that a Slice names, by the specification.
+
+    Unlike `read_slice`, this function also reads a Slice that engines read differently.
 
     Raises:
-        InvalidSlice, DynamicSlice: The parameters are not valid or not constant.
+        InvalidSlice, DynamicSlice: See `read_slice`.
     """
     return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
 
 
 def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries except those that certainly keep their axis whole in data of `shape`."""
+    """Return the bounds by axis, without those that surely select a whole axis. `shape` holds the sizes of the data."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
 
 
 def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
+    """Raise Skip if engines read a Slice or Split differently."""
     disagreement = find_disagreement(node, opset, shape)
     if disagreement is not None:
         raise Skip(disagreement.reason)
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the parts of a Split. The axis is non-negative if the rank is known and has that axis.
+    """Return the axis and the part sizes of a Split. The axis is not negative if the rank is known and has the axis.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the known size
-            of the axis; or the node is contested.
+        Skip: Engines read the node differently.
+        InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the size of the axis.
     """
     _check_uncontested(node, opset, shape)
     return split_spec_with_open_sizes(node, opset, shape)
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the parts of a Split, which add up to the known size of its axis.
+    """Return the axis and the part sizes of a Split if the size of the axis is known.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: See `read_split`; or the axis is out of range, or its size is not known.
@@ -97,8 +102,8 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, the indices that it selects, and whether a scalar index makes it drop the axis.
 
     Raises:
-        Skip: The indices are not a constant list or scalar, too many, not an arithmetic progression or out of range; or
-            the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
+        Skip: The size of the axis is not known; or the indices are not a constant list or scalar, are too many or out
+            of range, or are not an arithmetic progression.
         InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or each call of a function sets it.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
@@ -125,7 +130,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return indices of an axis of `size` as a range, and the smallest index as written.
+    """Return indices of an axis of `size` as a range, and the smallest index, which may be negative.
 
     The range is None if an index is out of range or the indices are not an arithmetic progression.
     """

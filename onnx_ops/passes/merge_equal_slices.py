@@ -38,41 +38,42 @@ class MergeEqualSlicesPass(NodePass):
     op_types = ("Slice", "Split", "Gather")
 
     def _apply(self) -> None:
-        # The first value of each selection. The keys are those of `_list_selections`.
-        self._values: dict[Hashable, ir.Value] = {}
+        # For each key of `_list_keys`: the first output that selects these elements.
+        self._outputs_by_key: dict[Hashable, ir.Value] = {}
         super()._apply()
-        self._values.clear()
+        self._outputs_by_key.clear()
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         try:
-            selections = self._list_selections(node, opset)
+            keys_by_output = self._list_keys(node, opset)
         except SKIPS:  # no sign that an equal node exists, so there is nothing to report
             return
-        used = [pair for pair in zip(node.outputs, selections, strict=True) if is_used(pair[0])]
+        used = [pair for pair in zip(node.outputs, keys_by_output, strict=True) if is_used(pair[0])]
         equal = {
-            output: self._values[key]
+            output: self._outputs_by_key[key]
             for output, keys in used
             for key in reversed(keys)  # the first key wins
-            if key in self._values
+            if key in self._outputs_by_key
         }
         if used and len(equal) == len(used):
             self.replace_outputs(node, equal)
             return
         if node.op_type == "Gather":
-            axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
+            # An earlier Slice or Split may select the same single index, but keep the axis: a Squeeze drops it.
+            axis, indices, drops_axis = read_gather(node, opset, self.sizes(node.inputs[0]))
             data = self.edits.identities.source_of(data_of(node))
-            part = self._values.get((id(node.graph), data, axis, run))
-            if is_dropped and part is not None:
-                self.replace_node(node, build_with_axes("Squeeze", part, [axis], opset))
+            selected = self._outputs_by_key.get((id(node.graph), data, axis, indices))
+            if drops_axis and selected is not None:
+                self.replace_node(node, build_with_axes("Squeeze", selected, [axis], opset))
                 return
-        for output, keys in zip(node.outputs, selections, strict=True):
+        for output, keys in zip(node.outputs, keys_by_output, strict=True):
             for key in keys:
-                self._values.setdefault(key, output)
+                self._outputs_by_key.setdefault(key, output)
 
-    def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
+    def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for each output. Outputs that share a key select the same elements.
 
-        A key holds the parameters. Another key holds the run of indices, if the node cuts one axis to a known run.
+        One key holds the parameters. If the node cuts one axis to known neighbours, another key holds their indices.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
@@ -81,15 +82,15 @@ class MergeEqualSlicesPass(NodePass):
             return [[(*source, read_gather(node, opset, shape))]]
         if node.op_type == "Slice":
             entries = tuple(sorted(read_slice(node, opset, shape).items()))
-            return [[*self._list_runs(node, data, opset), (*source, entries)]]
+            return [[*self._list_run_keys(node, data, opset), (*source, entries)]]
         spec = read_split(node, opset, shape)
-        runs = self._list_runs(node, data, opset)  # empty, or one for each output
+        runs = self._list_run_keys(node, data, opset)  # empty, or one for each output
         return [[*runs[index : index + 1], (*source, spec, index)] for index in range(len(node.outputs))]
 
-    def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
+    def _list_run_keys(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
 
-        Otherwise the list is empty. `data` is the source of the node's data; see `Identities`.
+        Otherwise the list is empty. `data` is the value that the node cuts, or that is copied to it by Identity.
         """
         shape = self.sizes(node.inputs[0])
         try:

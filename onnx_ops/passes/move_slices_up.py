@@ -65,11 +65,11 @@ class MoveSlicesUpPass(NodePass):
         if value.is_graph_output() or count_uses(value) != 1:
             raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
         shapes = [self._known_shape(source) for source in above.inputs]
-        whole = self._known_shape(value)
-        entries = read_slice(node, opset, whole)
-        cuts = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole)
+        out_shape = self._known_shape(value)
+        entries = read_slice(node, opset, out_shape)
+        cuts = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, out_shape)
         bits = sum(self._count_bits(above.inputs[index], cut_shape(cut, shapes[index])) for index, cut in cuts.items())
-        if bits >= self._count_bits(value, whole):
+        if bits >= self._count_bits(value, out_shape):
             raise Skip("moving it would not reduce the bytes that are written")
         new_nodes: list[ir.Node] = []
         slices: list[ir.Node] = []
@@ -83,7 +83,7 @@ class MoveSlicesUpPass(NodePass):
             inputs[index] = slices[-1].outputs[0]
             self.set_value_info(slices[-1].outputs[0], source, cut_shape(cut, shapes[index]), node.outputs[0])
         if above.op_type in ("Reshape", "Expand"):  # their second input is the shape of the output
-            new_nodes.append(build_constant(cut_shape(entries, whole)))
+            new_nodes.append(build_constant(cut_shape(entries, out_shape)))
             inputs[1] = new_nodes[-1].outputs[0]
         new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new_nodes[-1:], [above])
@@ -96,7 +96,7 @@ class MoveSlicesUpPass(NodePass):
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """Return the shape of a value; the shape () for an absent input.
+        """Return the shape of a value. An absent input has the shape ().
 
         Raises:
             Skip: A size is not known.
@@ -109,22 +109,23 @@ class MoveSlicesUpPass(NodePass):
         return shape
 
 
-# Each function below returns the cuts of a node's inputs that replace a Slice of its output, or raises one of `SKIPS`.
-# `shapes` are the shapes of the inputs, `whole` is the shape of the output, and `entries` are those of the Slice.
+# Each function below raises one of `SKIPS` if no slices of the inputs replace the Slice of the output. `shapes` are the
+# shapes of the inputs, `out_shape` is the shape of the output, and `entries` are the start, end and step by axis.
 
 
-def _cut_transpose(node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, __: Shape) -> _Cuts:
+def _cut_transpose(node: ir.Node, _opset: int, shapes: Sequence[Shape], entries: Entries, _out_shape: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the input of a Transpose instead of its output."""
     rank = len(shapes[0])
-    permutation = read_ints(node, "perm") or range(rank)[::-1]
+    permutation = read_ints(node, "perm") or range(rank)[::-1]  # by default, the axes are reversed
     if sorted(permutation) != list(range(rank)):
         raise Skip(f"perm={list(permutation)} of Transpose {node_name(node)!r} is not a permutation of {rank} axes")
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}
 
 
-def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
-    """Return the cuts for a Squeeze or an Unsqueeze."""
+def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, out_shape: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the input of a Squeeze or Unsqueeze instead of its output."""
     # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
-    longer, shorter = (shapes[0], whole) if node.op_type == "Squeeze" else (whole, shapes[0])
+    longer, shorter = (shapes[0], out_shape) if node.op_type == "Squeeze" else (out_shape, shapes[0])
     axes = {normalize_axis(axis, len(longer)) for axis in read_squeezed_axes(node, opset)}
     shared_axes = [axis for axis in range(len(longer)) if axis not in axes]
     if len(shared_axes) != len(shorter):
@@ -136,43 +137,45 @@ def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
     return {0: {shared_axes.index(axis): entry for axis, entry in entries.items() if axis not in axes}}
 
 
-def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
+def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, out_shape: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the input of a Reshape instead of its output."""
     if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
-    if 0 in whole:
+    if 0 in out_shape:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
     # Axes match if both the sizes and the products of the sizes before are equal.
     input_counts = [*accumulate(shapes[0], mul, initial=1)]
-    output_counts = [*accumulate(whole, mul, initial=1)]
+    output_counts = [*accumulate(out_shape, mul, initial=1)]
     input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
     cuts = {}
     for axis, entry in entries.items():
-        if entry.is_whole(whole[axis]):
+        if entry.is_whole(out_shape[axis]):
             continue
-        if (output_counts[axis], whole[axis]) not in input_axes:
+        if (output_counts[axis], out_shape[axis]) not in input_axes:
             raise Skip(f"axis {axis} matches no input axis of Reshape {node_name(node)!r}")
-        cuts[input_axes[output_counts[axis], whole[axis]]] = entry
-    if 0 in cut_shape(entries, whole):  # the new shape would contain 0, which copies a size of the input
+        cuts[input_axes[output_counts[axis], out_shape[axis]]] = entry
+    if 0 in cut_shape(entries, out_shape):  # the new shape would contain 0, which copies a size of the input
         raise Skip("it selects no elements")
     return {0: cuts}
 
 
-def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape) -> _Cuts:
-    """Return the cuts for an elementwise operator, or for an Expand, whose second input is a shape."""
+def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, out_shape: Shape) -> _Cuts:
+    """Return the bounds, by input and axis, that slice the inputs of an elementwise operator or of an Expand."""
     if any(name in node.attributes for name in _BROADCAST):
         raise Skip(
             f"{node.op_type} {node_name(node)!r} broadcasts by its attributes, as before opset {_BROADCAST_OPSET}"
         )
-    if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
+    if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != out_shape for shape in shapes):
         raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
+    # The second input of an Expand is a shape.
     for index, shape in enumerate(shapes[:1] if node.op_type == "Expand" else shapes):
         # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
-        new_axes = len(whole) - len(shape)
-        if new_axes < 0 or any(size not in (1, whole[axis + new_axes]) for axis, size in enumerate(shape)):
+        new_axes = len(out_shape) - len(shape)
+        if new_axes < 0 or any(size not in (1, out_shape[axis + new_axes]) for axis, size in enumerate(shape)):
             raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
         shifted = {axis - new_axes: entry for axis, entry in entries.items() if axis >= new_axes}
-        cut = {axis: entry for axis, entry in shifted.items() if shape[axis] == whole[axis + new_axes]}
+        cut = {axis: entry for axis, entry in shifted.items() if shape[axis] == out_shape[axis + new_axes]}
         if cut and node.inputs[index] is not None:
             cuts[index] = cut
     return cuts

@@ -33,11 +33,11 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[str | None]) -> None:
-    """Rename each marked item whose name another item has, and remove all marks. Keep `counts` of names up to date."""
-    numbers: dict[str, Iterator[int]] = defaultdict(count)  # by name, the suffixes that were not tried yet
+    """Rename each marked item whose name another item has. Remove all marks, and update `counts` by name."""
+    suffixes: dict[str, Iterator[int]] = defaultdict(count)  # by name, the numbers that were not tried yet
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:
-            candidates = (f"{item.name}_{number}" for number in numbers[item.name])
+            candidates = (f"{item.name}_{number}" for number in suffixes[item.name])
             name = next(candidate for candidate in candidates if candidate not in counts)
             counts[item.name] -= 1
             counts[name] += 1

@@ -69,7 +69,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 self.skip(node, reason)
 
     def _unchanged_operand(self, node: ir.Node, shows_sign: Container[ir.Value]) -> ir.Value | None:
-        """Return the operand of a node that can replace its result, or None."""
+        """Return the operand of a node that can replace its result, or None.
+
+        `shows_sign` holds the values whose zeros may change an output of the model by their signs.
+        """
         # Attributes describe how operands broadcast before opset 7.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
@@ -79,10 +82,11 @@ class RemoveNeutralOperandsPass(SlicingPass):
             array = _read_numbers(other)
             if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
                 continue
-            if array.dtype.kind == "f":
+            if array.dtype.kind == "f":  # integers have no -0 and no NaN
                 is_negative = np.signbit(array)
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
                 loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)
+                # The node makes a signalling NaN quiet. It reads no such NaN if arithmetic computes the operand.
                 if (loses_sign and node.outputs[0] in shows_sign) or not _is_computed(operand):
                     continue
             if self._keeps_shape(operand, array):
@@ -123,13 +127,14 @@ def _hides_sign(node: ir.Node) -> bool:
 
 def _passes_sign_alone(node: ir.Node, index: int) -> bool:
     """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
-    if is_standard(node, "Pow"):
+    if is_standard(node, "Pow"):  # a zero to a positive power is a zero
         exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
     return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
 
 
 def _is_without_negative_zero(value: ir.Value | None) -> bool:
+    """Return whether a value is a readable constant that contains no -0."""
     array = _read_numbers(value)
     return array is not None and not bool(np.signbit(array[array == 0]).any())
 
@@ -145,7 +150,7 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _read_numbers(value: ir.Value | None) -> Array | None:
-    """Return the numbers of a constant of at most 1 MiB; None for any other value or unreadable data."""
+    """Return the numbers of a constant of at most 1 MiB. Return None for any other value or unreadable data."""
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None

@@ -20,15 +20,15 @@ from sliceport.errors import ModelError
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """Inline the functions of a model and optimize it; return the result, and the number of nodes after inlining.
+    """Inline the functions of a model and optimize it. Return the new model, and the number of nodes after inlining.
 
-    The optimizer sees the values of small integers, but only the shapes of weights and floats: it would not round
-    floats as the engine that runs the model does, or would treat small floats as 0. Contested nodes, and nodes that the
-    optimizer would change wrongly, are hidden from it (`hide_nodes`).
+    The optimizer sees the values of small integers, but only the shapes of floats and large tensors. It would round
+    floats differently from the engine that runs the model, or treat small floats as 0. Contested nodes, and nodes that
+    the optimizer would change wrongly, are hidden from it (`hide_nodes`).
 
     Args:
-        model: The model; only the marks of contested nodes are changed.
-        name: One of `OPTIMIZERS` but the last.
+        model: The model. Only the marks of contested nodes change.
+        name: `ONNXSCRIPT` or `ONNXSLIM`.
 
     Raises:
         ModelError: See `run_optimizer`; or a function cannot be inlined, external data cannot be read, or the optimizer
@@ -83,7 +83,7 @@ def _prepend(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Turn the initializers of the main graph into inputs, except small integers and booleans inside the model.
+    """Turn the initializers of the main graph into inputs, except small integers and booleans in the model's file.
 
     Optimizers need small integers and booleans, which are shapes, axes and indices. They must not see floats, which
     they would round differently from engines, and need not see large and external tensors, which are slow to copy.
@@ -135,7 +135,7 @@ def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
 
 
 def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iterable[str | None]) -> None:
-    """Give an optimized graph the inputs, outputs and operator sets of the original one, with their types.
+    """Restore the inputs, outputs and operator sets of the original graph in an optimized graph.
 
     `computed_names` are the names of the outputs that the optimizer saw.
 

@@ -53,8 +53,8 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
     """Run an optimizer on a model in a worker process and return the optimized model.
 
     Args:
-        name: One of `OPTIMIZERS` but the last.
-        model: The model, with no weights; it is not changed.
+        name: `ONNXSCRIPT` or `ONNXSLIM`.
+        model: The model, without weights. It is not changed.
 
     Raises:
         ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
@@ -74,7 +74,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Optimize a serialized model by a function, and check the optimized model, which is returned.
+    """Return `function(model)`, an optimized model, after a check that it is valid. Both models are serialized.
 
     Raises:
         ValueError: The function makes an invalid model of a valid one. Errors of the function itself pass through.
@@ -84,10 +84,10 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     optimized = function(model)
     # `optimize` restores the types of outputs and removes all inferred types, so mistakes in them do not matter.
     after = onnx.ModelProto.FromString(optimized)
-    types = {value.name: value for value in before.graph.output}
+    outputs_before = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
-        if value.name in types:
-            value.CopyFrom(types[value.name])
+        if value.name in outputs_before:
+            value.CopyFrom(outputs_before[value.name])
     del after.graph.value_info[:]
     error = _find_error(after) if was_valid else None
     if error is not None:

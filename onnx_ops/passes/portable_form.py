@@ -55,12 +55,13 @@ class PortablePass(NodePass):
     reveals_shapes = True
 
     def __init__(self, without: Collection[str] = (), read_as: str | None = None) -> None:
+        """Set the forms of nodes that the target lacks, and the reading of a contested node that is kept."""
         super().__init__()
         self.without = frozenset(without)
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return the entries, with whole axes in the gaps between their axes if the target accepts no gaps."""
+        """Return the bounds by axis. If the target accepts no gaps between axes, fill the gaps with whole axes."""
         if "axis-gaps" not in self.without:
             return entries
         axes = range(min(entries), max(entries) + 1)
@@ -100,7 +101,7 @@ class PortableSlicePass(PortablePass):
             is_reversal = self.read_as == "onnxruntime"
             entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
         entries = normalize(entries, sizes)
-        if not entries:
+        if not entries:  # no axis is cut
             self.replace_outputs(node, {node.outputs[0]: data})
             return
         excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
@@ -111,7 +112,7 @@ class PortableSlicePass(PortablePass):
             new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
         else:
             new_nodes = build_slice(data, entries, opset, lists_steps=True)
-        if not new_nodes:
+        if not new_nodes:  # the target lacks the step, and there is no other form
             self.report_change(node, None)
             return
         self.replace_node(node, new_nodes)
@@ -119,10 +120,10 @@ class PortableSlicePass(PortablePass):
     def _build_without(
         self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
     ) -> list[ir.Node]:
-        """Return nodes that select the normalized `entries` of `data`, without the steps of those in `excluded`.
+        """Return nodes that do what a Slice of `data` by `entries` does, without a step on the axes in `excluded`.
 
-        The list is empty if the size of an excluded axis is not known, or a Gather is needed but excluded. `output` is
-        the output of the Slice.
+        The list is empty if the size of an excluded axis is not known, or if the target lacks a Gather that is needed.
+        New values are named after `output`.
         """
         sizes = self.sizes(data)
         known_sizes = {} if sizes is None else {axis: size for axis in excluded if (size := sizes[axis]) is not None}
@@ -150,6 +151,7 @@ class PortableSlicePass(PortablePass):
         return chain.nodes
 
     def _is_excluded(self, entry: AxisSlice) -> bool:
+        """Return whether the target lacks the step of a slice."""
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
 
@@ -171,14 +173,14 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and fills gaps of axes."""
+        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and adds axes to Slices."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data
         self.sizes = sizes
 
     def slice(self, entries: Entries, opset: int) -> None:
-        """Add a Slice if any axis is to be cut."""
+        """Add a Slice by `entries`, the bounds by axis, unless they are empty."""
         if entries:
             counts = {
                 axis: None if (size := self.sizes[axis]) is None else len(resolve_axis(*entry, size))
@@ -193,7 +195,10 @@ class _Chain:
         self._add(build_gather(self.value, axis, indices), self._with_size(axis, len(indices)))
 
     def take_column(self, axis: int, step: int, column: int, opset: int) -> None:
-        """Add a Reshape of an axis to rows of `step` elements, a Slice of one column, and a Reshape to one axis."""
+        """Select each `step`-th index of an axis, from `column` on. The size must be a multiple of `step`.
+
+        A Reshape divides the axis into rows of `step` elements. A Slice takes one column, and a Reshape drops its axis.
+        """
         size = self.sizes[axis]
         assert size is not None
         row_count = size // step
@@ -221,9 +226,9 @@ def _product(sizes: Sizes) -> int | None:
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Return bounds that all engines read alike for a backward slice to a contested end; any other slice as it is.
+    """Replace a slice that goes backward to one of `CONTESTED_ENDS`, so that all engines read it alike.
 
-    As a reversal, the slice continues to index 0, as onnxruntime reads it. Otherwise it selects nothing.
+    If `is_reversal`, the new slice goes on to index 0, as onnxruntime reads such an end. Otherwise it selects nothing.
     """
     if entry.step > 0 or entry.end not in CONTESTED_ENDS:
         return entry
@@ -231,7 +236,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return the bounds of the axes that are cut, sorted by axis. Bounds on axes of known size lie on the axis.
+    """Return bounds that select the same, sorted, without whole axes. Bounds on known axes lie on or next to the axis.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -248,7 +253,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
 
 
 def _lists_exactly(node: ir.Node, opset: int, entries: Entries) -> bool:
-    """Return whether a Slice lists exactly these bounds, as int64."""
+    """Return whether a Slice already lists exactly these starts, ends, axes and steps, as int64."""
     starts, ends, steps = zip(*entries.values(), strict=True)
     if opset < SLICE_INPUTS_OPSET:
         return slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries))
@@ -280,6 +285,7 @@ class PortableSplitPass(PortablePass):
         # Contested Splits are read by the standard, too, because onnxruntime fails on them.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
+        # The Split stays a Split if it has several parts, all are read, none is empty, and the target has Split.
         if len(used) == len(spec.sizes) > 1 and 0 not in spec.sizes and "split" not in self.without:
             is_listed = has_sizes_input(node) if opset >= SPLIT_INPUT_OPSET else "split" in node.attributes
             if is_listed and "axis" in node.attributes and read_int(node, "axis", 0) == spec.axis:

@@ -61,7 +61,7 @@ class ScalarGatherToSlicePass(NodePass):
         if indices is None or len(indices.shape) != 0:
             return
         if is_operator(self.edits.identities.source_of(data).producer(), "Shape"):
-            return
+            return  # nothing is gained, because engines compute shapes on the CPU
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)
         assert shape is not None

@@ -46,7 +46,7 @@ class ReshapeForDirectMLPass(NodePass):
         defects = reshape_defects(node, entries)
         if not defects:
             return
-        if all(isinstance(entry, int) for entry in entries):
+        if all(isinstance(entry, int) for entry in entries):  # none is 0, or there would be no defect
             node.attributes.pop("allowzero")
             self.report_change(node, "Reshape without allowzero", defects)
             return
@@ -66,7 +66,7 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes, defects, "Reshape without -1")
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size of the output axis after the entries `before`; the last one writes it.
+        """Return nodes that compute the size of the output axis after the entries `before`. The last one writes it.
 
         The list is empty if the axis is unknown, or its size is unknown and no axis of the data has the same name.
         """

@@ -96,7 +96,7 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the report for people; `verbose` adds the names of all nodes, and the nodes that passes skipped."""
+        """Format the report for people. `verbose` adds the names of all nodes, and the nodes that passes skipped."""
         by_pass = [(name, change) for name, changes in self.changes.items() for change in changes]
         findings = [(change.op, change.node, f"{change.outcome} ({name})") for name, change in by_pass]
         findings += [(skipped.op, skipped.node, f"{skipped.reason}: left as it is") for skipped in self.contested]
@@ -138,9 +138,9 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model until none of them finds anything more. Call this function inside `defaults_aside`.
+    """Run passes over a model until none of them finds anything more.
 
-    The marks of contested nodes stay.
+    Call this function inside `defaults_aside`, and `unmark` after it: contested nodes stay marked.
     """
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
@@ -148,7 +148,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count_slicing_nodes(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
     unequal_ifs = tuple(_find_unequal_branches(model, analysis.value_info))
-    if unequal_ifs:
+    if unequal_ifs:  # any change could make onnx refuse the model, so no pass runs
         contested = (*_list_contested(analysis), *unequal_ifs)
         return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
     passes = {name: pass_class() for name, pass_class in PASSES.items() if name in names}
@@ -160,7 +160,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """Return the report of passes, by their names in `PASSES`, over a model in which they find nothing.
+    """Return the report of passes that find nothing in a model. `names` are names in `PASSES`.
 
     Raises:
         UsageError: A name is not the name of a pass.
@@ -173,8 +173,7 @@ def report_nothing(names: Sequence[str]) -> Rewriting:
 def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:
     """Yield each If of an old operator set whose branches have outputs of different sizes.
 
-    onnx merges the shapes that it infers for both branches, and refuses the model if they differ. Any change of the
-    model may make onnx infer them.
+    onnx refuses such a model if it can infer both shapes. Any change of the model may enable onnx to infer them.
     """
     for node, opset in every_node(model):
         if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
@@ -191,7 +190,7 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 
 
 def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
-    """Return the slicing nodes that inference has marked as contested, each with the reason."""
+    """Return the slicing nodes that engines read differently, each with the reason. Inference has marked them."""
     return tuple(
         Skipped(node_name(node), node.op_type, node.meta[CONTESTED].reason)
         for node, _ in analysis.nodes_of(*SLICING)
@@ -200,7 +199,7 @@ def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
 
 
 def _count_slicing_nodes(analysis: Analysis) -> int:
-    """Return the number of slicing nodes, see `Rewriting.before`."""
+    """Return the number of slicing nodes. A Gather counts only if its indices, the second input, are constant."""
     return sum(
         node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])
         for node, _ in analysis.nodes_of(*REWRITTEN)
@@ -221,7 +220,7 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
         self.report: Rewriting | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the passes; `modified` is true exactly when the model was changed. See `rewrite` for the errors."""
+        """Run the passes. `modified` is true exactly when the model was changed. See `rewrite` for the errors."""
         self.report = rewrite(model, self.names)
         return ir.passes.PassResult(model, modified=any(self.report.changes.values()))
 

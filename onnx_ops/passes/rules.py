@@ -33,7 +33,7 @@ def rules() -> Any:
             result = MatchResult()
             shape = sizes_of(x)
             try:
-                self._entries = compose_entries(_read_entries(first, shape), _read_entries(second, shape), shape)
+                self._entries = compose_entries(_read_bounds(first, shape), _read_bounds(second, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result
@@ -51,7 +51,7 @@ def rules() -> Any:
             result = MatchResult()
             shape = sizes_of(x)
             try:
-                is_whole = not drop_whole_axes(_read_entries(y, shape), shape)
+                is_whole = not drop_whole_axes(_read_bounds(y, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result if is_whole else result.fail("it does not keep all elements")
@@ -63,8 +63,11 @@ def rules() -> Any:
     return RewriteRuleSet([rule_class.rule() for rule_class in rule_classes])
 
 
-def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the entries of the Slice that writes `output`, with data of `shape`, or raise one of `SKIPS`."""
+def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
+    """Return the start, end and step of each axis that the Slice before `output` names.
+
+    `shape` holds the sizes of the Slice's data. Raise one of `SKIPS` if the bounds are not known.
+    """
     node = output.producer()
     assert node is not None
     if len(node.inputs) == 1:
@@ -75,7 +78,7 @@ def _read_entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]
 
 
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
-    """Return the output of a Slice of `x` that the builder `op` of onnxscript adds."""
+    """Add a Slice of `x` by `op`, onnxscript's builder of nodes, and return its output."""
     starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
     lists = [
         op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)

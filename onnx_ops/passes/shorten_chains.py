@@ -64,14 +64,14 @@ class SliceChain:
 
     @property
     def cut_entries(self) -> dict[int, AxisSlice]:
-        """The entries of the axes that are not certainly kept whole."""
+        """The bounds by axis, without axes that are certainly kept whole."""
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def squeezed_and_new_axes(self) -> tuple[list[int], list[int]]:
         """Return the input axes that a Squeeze must drop, and the output axes that an Unsqueeze must then add.
 
-        If an axis of exactly one element is dropped and a new axis is added at the same position, neither is listed,
-        because the two are the same.
+        If an axis of one element is dropped and a new axis is added at the same position, neither is listed, because
+        the two steps cancel out.
         """
         axes = list(self.axes)
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
@@ -86,17 +86,17 @@ class SliceChain:
 
     def _cut(self, axis: int, entry: AxisSlice) -> None:
         """Cut an axis of the output so far, or raise Skip if no Slice of the input selects the same."""
-        source = self.axes[axis]
-        if source != NEW:
-            before = {source: self.entries[source]} if source in self.entries else {}
-            self.entries.update(compose_entries(before, {source: entry}, self.sizes))
+        input_axis = self.axes[axis]
+        if input_axis != NEW:
+            before = {input_axis: self.entries[input_axis]} if input_axis in self.entries else {}
+            self.entries.update(compose_entries(before, {input_axis: entry}, self.sizes))
         elif not entry.is_whole(1):
             raise Skip("it cuts a new axis")
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
 
-        The result is None unless one axis alone is dropped and cut, it has a known size, and one element is kept.
+        Return None unless the chain cuts and drops one axis alone, which has a known size, and keeps one index of it.
         """
         if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
@@ -106,7 +106,7 @@ class SliceChain:
         return selected[0] if len(selected) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
-        """Return how many elements of an input axis the Slice keeps; None if the size of the axis is not known."""
+        """Return how many elements of an input axis the Slice keeps. Return None if the size of the axis is unknown."""
         size, entry = self.sizes[axis], self.entries.get(axis)
         if entry is None or size is None:
             return size
@@ -141,7 +141,7 @@ class ShortenChainsPass(NodePass):
         self._gathers = gathers
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        if _find_next(node) is not None:
+        if _find_next(node) is not None:  # the chain is rewritten when its last node is visited
             return
         links = [node]
         while (previous := _find_previous(links[0])) is not None:
@@ -160,9 +160,9 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Return a chain of the first links, as many as compose, and their number. If links remain, add the reason.
+        """Compose the nodes in `links` up to the first that does not fit. Return the chain and its number of nodes.
 
-        The chain is None if the rank of its input is not known.
+        If a node does not fit, add the reason to `reasons`. The chain is None if the rank of its input is not known.
         """
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
@@ -178,16 +178,16 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace links by the fewest nodes that do the same if that saves nodes. Return whether it does."""
-        old_cuts = sum(link.op_type in ("Slice", "Gather") for link in links)
-        if len(links) < 2 or not old_cuts:
+        """Replace the nodes of a chain if fewer nodes or slices do the same. Return whether they were replaced."""
+        old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
+        if len(links) < 2 or not old_slices:
             return False
         last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
-        cuts = sum(operator in ("Slice", "Gather") for operator in operators)
-        if cuts > old_cuts or len(operators) > len(links) or (cuts, len(operators)) == (old_cuts, len(links)):
+        slices = sum(operator in ("Slice", "Gather") for operator in operators)
+        if slices > old_slices or len(operators) > len(links) or (slices, len(operators)) == (old_slices, len(links)):
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
             return False
@@ -198,10 +198,10 @@ class ShortenChainsPass(NodePass):
 def build_chain(
     owner: SlicingPass, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool = False
 ) -> list[ir.Node]:
-    """Return the fewest new nodes that do what a chain does with `data`; an Identity if the chain does nothing.
+    """Return the fewest new nodes that do what a chain does with `data`. A chain that does nothing becomes an Identity.
 
-    The nodes are to replace `last`. The pass `owner` records the shapes of the values between them. If `gathers` is
-    true, one Gather may cut and drop an axis.
+    New values are named after the output of `last`, and the pass `owner` records their shapes. If `gathers` is true,
+    one Gather may cut and drop an axis.
     """
     dropped, added = chain.squeezed_and_new_axes()
     index = chain.single_index(dropped) if gathers else None
@@ -226,13 +226,13 @@ def build_chain(
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
-    """Return the link that writes a link's data, if no other node reads them."""
+    """Return the node before `node` in a chain of `_LINKS`: it writes the data of `node`, which nothing else reads."""
     producer = data_of(node).producer()
     return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the link that reads a link's output as its data, if nothing else reads the output."""
+    """Return the node after `node` in a chain of `_LINKS`: it reads the output as its data, and nothing else does."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

@@ -68,7 +68,7 @@ class Siblings:
     @cached_property
     def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
         """For each group, the parts of each Split that `SiblingsToSplitPass` builds."""
-        return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
+        return {key: self._choose_all(parts, data=key[1], axis=key[2]) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
@@ -76,7 +76,7 @@ class Siblings:
         return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
 
     def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
-        """Return the parts of each Split. Choose among the remaining parts again until no Split is worth it."""
+        """Return the parts of each Split. Choose again among the remaining parts until no Split saves an operator."""
         choices: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
             splits = _choose_parts(parts, data, axis, self.value_info)
@@ -89,14 +89,14 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Find the siblings among Slices, Splits and Gathers, each with the version of its operator set."""
+    """Find the nodes that cut the same value along the same axis, among Slices, Splits and Gathers."""
     nodes = dict(nodes_with_opsets)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():
         source = node.inputs[0] if has_valid_arity(node) else None
         data = None if source is None else identities.source_of(source)
-        if data is None or opset < _SPLIT_OPSET:
+        if data is None or opset < _SPLIT_OPSET:  # onnxruntime does not implement Split-1
             continue
         try:
             axis, parts = _read_parts(node, opset, value_info.sizes.get(data))
@@ -116,24 +116,25 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     assert size is not None
     # One search finds all Splits without gaps. One search for each Split would take quadratic time if many overlap.
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
-    whole = tilings[0] if tilings else []
+    gapless = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
     # The Split itself counts against the nodes that it replaces.
-    saved_without_gaps = max(_count_replaced(whole) - 1, 0)
+    saved_without_gaps = max(_count_replaced(gapless) - 1, 0)
     saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
     gap = size - sum(len(part.run) for part in gapped)
-    if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
+    # onnxruntime's DirectML provider computes a Split wrongly if one part is multiplied by the Sigmoid of another.
+    if any(is_gated([part.output for part in chosen]) for chosen in (gapless, gapped)):
         return []
     if saved_by_gaps > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, saved_by_gaps)):
         return [gapped]
     if not saved_without_gaps:
         return []
-    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]
-    return [whole, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
+    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]  # one Split for one node saves none
+    return [gapless, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving nodes is worth copying the elements at `gap` indices of an axis, which nothing reads.
+    """Return whether saving nodes is worth copying elements that nothing reads, at `gap` indices of an axis.
 
     The result is False if the number of bytes is not known, and for strings.
     """
@@ -162,7 +163,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """Return the only axis that a Slice cuts, and the indices that it keeps, which follow each other.
+    """Return the only axis that a Slice cuts, and the consecutive indices that it keeps.
 
     The result is None if the Slice cuts no axis or several, has another step than 1, or selects nothing.
 
@@ -183,9 +184,9 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 def _choose_whole_nodes(
     parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
 ) -> list[list[Part]]:
-    """Return sets of parts, each with all parts of a node or none.
+    """Return sets of parts, the best set first. Each set contains all parts of a node or none of them.
 
-    `choose` returns sets of the keys of the runs that it is called with, the best set first.
+    `choose` gets the run of each part by its position in a list. It returns lists of positions, the best list first.
     """
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}
@@ -200,7 +201,7 @@ def _choose_whole_nodes(
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split replaces; 0 if all are Gathers of a scalar index and fewer than `_MIN_GATHERS`."""
+    """Return how many nodes a Split replaces. Return 0 if it only replaces too few Gathers of a scalar index."""
     nodes = {part.node for part in parts}
     are_all_dropped = all(part.is_dropped for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -55,7 +55,7 @@ class SiblingsToSplitPass(SlicingPass):
                 self.skip(node, reason)
 
     def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
-        """Replace the nodes of parts by one Split at the position of `first`; unread parts fill the gaps."""
+        """Replace the nodes of `parts` by one Split in the place of `first`. Its unread outputs fill the gaps."""
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None

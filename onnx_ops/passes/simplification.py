@@ -55,12 +55,12 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    The result of an optimizer is kept if it and the passes after it leave fewer nodes, and do not leave more slicing
-    nodes, so that an optimizer undoes nothing that the passes did. If the model has functions, slicing nodes are not
-    compared, because optimizers inline functions. onnxscript and OnnxSlim see no floats, so that all values stay the
-    same bit for bit. Floats that follow from constants are computed if every engine computes them alike, or by
-    onnxruntime's CPU provider if `onnxruntime` takes part. Other mistakes of an optimizer are found only by verifying
-    the result (`verify_rewriting`).
+    The passes run again after each optimizer. The result is kept if the model then has fewer nodes, and no more slicing
+    nodes than before. Slicing nodes are not compared if the model has functions, because optimizers inline these.
+
+    onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
+    constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
+    part. Only verification (`verify_rewriting`) finds other mistakes of an optimizer.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
@@ -83,7 +83,7 @@ def simplify(
     defaults = pop_defaults(model)
     report = run_passes(model, passes)
     left_out: dict[str, str] = {}
-    if any(node.op == "If" for node in report.contested):
+    if any(node.op == "If" for node in report.contested):  # any change could make onnx refuse the model
         optimizers = ()
     else:
         _fold(model)
@@ -106,7 +106,7 @@ def _optimize_in_turn(
         The model; the joined report; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
-    tries_without_gain, by_onnxruntime = 0, FoldByOnnxruntimePass()
+    tries_without_gain, onnxruntime_pass = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in cycle(optimizers):
         if tries_without_gain == len(optimizers):
@@ -117,7 +117,7 @@ def _optimize_in_turn(
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
             candidate, count_before = clone_model(model), count_nodes(model)
-            by_onnxruntime.run(Analysis(candidate, folding=True))
+            onnxruntime_pass.run(Analysis(candidate, folding=True))
         else:
             try:
                 candidate, count_before = optimize(model, name)
@@ -136,7 +136,7 @@ def _optimize_in_turn(
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold the nodes whose values every engine computes alike from constants, and remove neutral operands."""
+    """Fold nodes that every engine computes alike from constants. Remove neutral operations, such as + 0."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)

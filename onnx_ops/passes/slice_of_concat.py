@@ -50,7 +50,7 @@ class SliceOfConcatPass(NodePass):
             self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
-        """Let a Slice of a Concat of `shape` read one operand."""
+        """Replace a Slice of a Concat by a Slice of one operand. `shape` is the shape of the Concat's output."""
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
         if not drop_whole_axes(entries, shape):
@@ -66,7 +66,7 @@ class SliceOfConcatPass(NodePass):
         self.replace_node(node, build_slice(operand, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset))
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """Return the axis of a Concat, and for each operand the index after its last element.
+        """Return the axis of a Concat, and for each operand the index after its last element in the output.
 
         Raise one of `SKIPS` if the axis or a size is not known, or the sizes add up to more than 2^63 - 1.
         """
@@ -83,7 +83,7 @@ class SliceOfConcatPass(NodePass):
         return axis, list(accumulate(sizes))
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
-        """Let the operands of a Concat replace the parts of a Split that are read."""
+        """Replace the used outputs of a Split of a Concat by operands of the Concat."""
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         spec = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         used = {output: bounds for output, bounds in zip(node.outputs, spec.bounds, strict=True) if is_used(output)}

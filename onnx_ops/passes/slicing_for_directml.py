@@ -44,7 +44,7 @@ class SliceForDirectMLPass(NodePass):
         defects = slice_defects(node, opset, shape)
         if not defects:
             return
-        if defects[0].handling == "named":
+        if defects[0].handling == "named":  # no correct replacement is known
             self.report_change(node, None, defects)
             return
         entries = read_slice_by_spec(node, opset, shape)
@@ -84,7 +84,7 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        if spec is None or defects[0].handling == "named":
+        if spec is None or defects[0].handling == "named":  # no correct replacement is known
             self.report_change(node, None, defects)
             return
         parts = {

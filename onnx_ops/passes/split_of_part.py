@@ -70,7 +70,7 @@ class SplitOfPartPass(SlicingPass):
             self._build(outer, merged, axis, pieces, opset)
 
     def _find_split(self, part: ir.Value) -> ir.Node | None:
-        """Return the valid Split in the same graph that is the only reader of a part; None without one."""
+        """Return the only reader of a part, if it is a valid Split in the same graph. Otherwise return None."""
         if part.is_graph_output() or count_uses(part) != 1:
             return None
         (use,) = part.uses()
@@ -79,7 +79,7 @@ class SplitOfPartPass(SlicingPass):
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
-        """Return the sizes of the parts of a Split; None if it splits another axis, or if it is skipped."""
+        """Return the part sizes of a Split. Return None if it splits another axis, or if it has to be skipped."""
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
         except SKIPS as reason:
@@ -100,15 +100,17 @@ class SplitOfPartPass(SlicingPass):
                 successors[value] = output
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
+                # Nothing reads this output. It gets a name like that of an output that is replaced.
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
         self.replace_nodes([outer, *merged], new_nodes, successors, position=outer)
         for split in merged:
             self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
-        """Return the axis that the outer node cuts, and its pieces in order, including those that a Slice drops.
+        """Return the axis that a Slice or Split cuts, and the pieces of the axis: outputs and sizes, in order.
 
-        There are no pieces, and the axis is -1, if a Slice does not keep one run of one axis.
+        A piece that a Slice drops has no output. If a Slice does not keep neighbouring elements of one axis, there are
+        no pieces, and the axis is -1.
 
         Raises:
             Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops too much.

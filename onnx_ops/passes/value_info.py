@@ -56,18 +56,19 @@ class ValueInfo:
             self.types[value] = self.types[source]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
-        """Return the type of a tensor's elements; None if it is not known, or the value is not a tensor."""
+        """Return the element type of a tensor. Return None if it is unknown, or the value is not a tensor."""
         type_ = self.types.get(value)
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
     def elements(self, value: ir.Value) -> Array | None:
-        """Return the inferred elements of a value; None unless they are the same for all inputs of the model."""
+        """Return the inferred elements of a value. Return None unless they are the same for all inputs of the model."""
         return self.constants.get(value, NO_FACTS).data
 
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
-        """Record the type, sizes and elements that all copies of a value in a probe have in common.
+        """Record the type, sizes and elements that all copies of a value have in common.
 
-        A copy is None for an input that a call of a function leaves out. `facts` are those about each copy.
+        Inference inlines functions, so a value in a function has a copy for each call. `facts` holds the inferred facts
+        about each copy. A copy is None for an input that the call leaves out.
         """
         types = {None if copy is None else copy.type for copy in copies}
         if len(types) == 1 and (type_ := types.pop()) is not None:
@@ -75,7 +76,7 @@ class ValueInfo:
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
-        if any(each.is_misdeclared for each in facts):
+        if any(each.is_misdeclared for each in facts):  # one wrong call is enough
             self.misdeclared.add(value)
         first = facts[0]
         if first.data is not None and all(
@@ -86,14 +87,14 @@ class ValueInfo:
 
 
 def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
-    """Infer sizes, types and elements in all graphs and functions, and mark the contested nodes.
+    """Infer sizes, types and elements in all graphs and functions. Mark the nodes that engines read differently.
 
     Facts about a value in a function hold at all calls of the function. If a function cannot be inlined, nothing is
     known about the values in functions.
 
     Args:
-        model: The model; only marks are changed.
-        folding: Whether to fold constants too, which takes longer but also resolves shapes that nodes compute.
+        model: The model. Only the marks change.
+        folding: Whether to fold constants, too. This takes longer, but also finds shapes that nodes compute.
 
     Raises:
         ModelError: The model is not well-formed; see `clone_model`.
@@ -113,7 +114,10 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
 def _infer_probe(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]], *, folding: bool
 ) -> ValueInfo | None:
-    """Infer the value info of a model from a probe. If nodes turn out to be contested, mark them and return None."""
+    """Infer the value info of a model from `probe`, a copy of it. Return None if further nodes become contested.
+
+    These nodes are marked in the model. `copies` are pairs of a node of the model and its copy in the probe.
+    """
     opset = standard_opset(model.opset_imports)
     values = _pair_values(model, probe, copies)
     view = IrModel(probe)
@@ -142,7 +146,7 @@ def _infer_probe(
 
 
 def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
-    """Mark the nodes whose copies are contested. Return whether there are any that were not marked before."""
+    """Mark the nodes whose copies engines read differently. Return whether any node was not marked before."""
     marked = [node for node, copy in slicing if mark_contested(node, copy, opset)]
     return bool(marked)
 
@@ -150,7 +154,7 @@ def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
 def _pair_values(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]]
 ) -> dict[ir.Value, list[ir.Value | None]]:
-    """Return the copies of each value of a model in a probe, None for an input that a call of a function leaves out."""
+    """Return the copies in `probe` of each value of `model`. A copy is None for an input that a call leaves out."""
     values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
         values[value].append(copy)
@@ -177,7 +181,7 @@ def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
 
 
 def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:
-    """Return the nodes whose copies in a probe break their specification, each with the rule and what breaks it."""
+    """Return the nodes whose copies break the specification, each with the message of the error."""
     invalid: dict[ir.Node, str] = {}
     for node, copy in slicing:
         try:
