@@ -45,22 +45,23 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], o
 
 
 def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Infer a Slice. onnx leaves all sizes open if one bound is open, moves no elements, and crashes at huge steps."""
+    """Infer a Slice. onnx leaves all sizes open if one bound is open, infers no elements, and crashes at huge steps."""
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
     if opset >= SLICE_INPUTS_OPSET:
+        # The inputs are the data, starts, ends, axes and steps.
         parameters = [_read_list(inputs, index) for index in range(1, 5)]
         is_given = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
         starts_dims = inputs[1].dims if is_given[0] else None  # open `starts` may have a known length
-        entry_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
+        axis_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
     else:
         parameters = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
         is_given = [values is not None for values in parameters]
-        entry_count = None if parameters[0] is None else len(parameters[0])
+        axis_count = None if parameters[0] is None else len(parameters[0])
     starts, ends, axes, steps = parameters
-    if axes is None and not is_given[2] and isinstance(entry_count, int) and entry_count <= MAX_RANK:
-        axes = tuple(range(entry_count))
+    if axes is None and not is_given[2] and isinstance(axis_count, int) and axis_count <= MAX_RANK:
+        axes = tuple(range(axis_count))  # without the input `axes`, the first axes are sliced
     if axes is None:
         return [Facts(data.element, (None,) * len(data.dims))]
     is_open = any(given and values is None for given, values in zip(is_given, parameters, strict=True))
@@ -77,7 +78,7 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     dims = list(data_dims)
     for axis, entry in spec.by_axis(len(dims)).items():
         dim = dims[axis]
-        if not entry.is_whole(None):
+        if not entry.is_whole(None):  # None: for any size of the axis
             open_size = 0 if entry.is_empty_for_every_size() else None
             dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else open_size
     output = Facts(data.element, tuple(dims))
@@ -101,7 +102,7 @@ def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[
 
 
 def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Infer a Split. onnx infers no rank if the part sizes are unknown, and moves no elements."""
+    """Infer a Split. onnx infers no rank if the part sizes are unknown, and infers no elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
@@ -223,7 +224,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the entries of an input that is a list with unknown entries, which are None; None for any other input."""
+    """Return the elements of a list that is not fully known, None for each unknown element. Otherwise return None."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

@@ -47,7 +47,7 @@ def compute_elements(
         if op_type in _MOVES:
             elements = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
         elif op_type in _ELEMENTWISE and opset >= BROADCAST_OPSET:
-            if attributes.get("fmod") or any(array is None for array in inputs):
+            if attributes.get("fmod") or any(array is None for array in inputs):  # `_mod` is Mod without fmod
                 return None
             elements = np.asarray(np.frompyfunc(_ELEMENTWISE[op_type], len(inputs), 1)(*inputs), object)
         else:

@@ -21,7 +21,7 @@ from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_to_change(model: Any) -> CheckedModel:
-    """Read a model as `read_any` does, and refuse a model with parts that onnx-ir would not write.
+    """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
         ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
@@ -76,7 +76,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
 
 
 def clone_sorted(model: ir.Model) -> ir.Model:
-    """Return a copy whose nodes are sorted. It shares the tensors, unless the nodes of the model are not sorted.
+    """Return a copy of a model with sorted nodes. If the nodes are already sorted, the copy shares the tensors.
 
     Raises:
         ModelError: The model cannot be cloned or sorted; see `read_any` and `to_ir`.

@@ -65,7 +65,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after onnx's conversion, which does not adapt it correctly."""
+    """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Softmax", "LogSoftmax"):
