@@ -259,7 +259,7 @@ class _Checker:
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Slice, and reports about other engines.
+        """Find the defects of a valid Slice, including reported ones of other engines.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
         """
@@ -283,7 +283,7 @@ class _Checker:
                 yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-start}"
 
     def _find_slice_reports(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
-        """Return the reports about other engines that apply to a Slice as it is written; `bounds` are by axis."""
+        """Return the reported defects of other engines that a Slice with these `bounds` by axis triggers."""
         axes = list(bounds)  # in the order in which the node lists them
         steps = {step for _, _, step in bounds.values()}
         starts_in_front = any(
@@ -306,7 +306,7 @@ class _Checker:
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Split, and reports about other engines.
+        """Find the defects of a valid Split, including reported ones of other engines.
 
         A Split of an open axis is fragile if its result is right only for some sizes of the axis.
         """
@@ -364,7 +364,7 @@ def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
 
 
 def _add_reports(defects: Defects) -> _Findings:
-    """Yield defects, each followed by the reports about the same nodes on other engines."""
+    """Yield defects, each followed by the reported defects of other engines that the same nodes trigger."""
     for defect in defects:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
@@ -372,7 +372,7 @@ def _add_reports(defects: Defects) -> _Findings:
 
 
 def _find_bounds_at_run_time(node: NodeView) -> _Findings:
-    """Find the reports about Slices whose steps or ends are computed when the model runs."""
+    """Find the reported defects of a Slice whose steps or ends are computed when the model runs."""
     if _is_at_run_time(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
     if _is_at_run_time(node, _ENDS):

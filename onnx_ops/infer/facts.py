@@ -62,6 +62,7 @@ class Facts:
         sizes = self.sizes
         if self.element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL) or sizes is None:
             return None
+        # NumPy refuses even empty arrays if the product of the other sizes is too large.
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:

@@ -86,7 +86,7 @@ class Scope:
 
 
 def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
-    """Return the facts of every graph input and node output of a model, its subgraphs included.
+    """Return the facts (type, sizes and elements) of every graph input and node output, also in subgraphs.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.

@@ -185,7 +185,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes by constants if the elements of all their outputs are known. Outputs of graphs are not replaced.
+    """Replace nodes by constants if all elements of their outputs are known. Nodes with an output of a graph stay.
 
     Returns:
         The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.

@@ -33,7 +33,7 @@ It returns the facts of the outputs, or None to leave the node to onnx.
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Return the facts of a node's outputs by the rule for its operator; None to leave the node to onnx.
+    """Return the facts of a node's outputs by the rule for its operator. Return None to leave the node to onnx.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.
@@ -76,11 +76,11 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     """Return the facts of the output of a Slice with known parameters. `data_dims` are the dims of `data`, not None."""
     dims = list(data_dims)
-    for axis, entry in spec.by_axis(len(dims)).items():
+    for axis, bounds in spec.by_axis(len(dims)).items():
         dim = dims[axis]
-        if not entry.is_whole(None):  # None: for any size of the axis
-            open_size = 0 if entry.is_empty_for_every_size() else None
-            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else open_size
+        if not bounds.is_whole(None):  # None: for any size of the axis
+            open_size = 0 if bounds.is_empty_for_every_size() else None
+            dims[axis] = len(resolve_axis(*bounds, dim)) if isinstance(dim, int) else open_size
     output = Facts(data.element, tuple(dims))
     if data.sizes is not None:
         _copy_selected_elements(data, [output], [spec.resolve(data.sizes)])
@@ -216,7 +216,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
-    """Return the integers of an input; None if it is not a constant list of INT32 or INT64."""
+    """Return the integers of an input. Return None if it is not a constant list of INT32 or INT64."""
     facts = inputs[index] if index < len(inputs) else NO_FACTS
     if facts.data is None or facts.element not in _INDEX_TYPES or facts.data.ndim != 1:
         return None

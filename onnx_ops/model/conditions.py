@@ -162,7 +162,7 @@ def adapt_bounds(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[i
     for axis, (start, end, step) in bounds.items():
         size = sizes[axis] if sizes is not None else None
         is_before = start <= _INT32_MIN or (size is not None and start < -size)
-        is_refused = is_before if step < 0 else start <= _INT32_MIN and end < 0
+        is_refused = is_before if step < 0 else start <= _INT32_MIN and end < 0  # by BELOW_THE_AXIS, FROM_THE_LEAST
         adapted[axis] = AxisSlice(0 if is_refused else start, end, step)
     return adapted
 

@@ -107,7 +107,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node or else of its first named output; an empty string if there are no names."""
+    """Return the name of a node, or else of its first named output, or else an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -146,7 +146,7 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
 
 def read_elements(value: ValueView, max_count: int) -> Array | None:
-    """Return the elements of a constant; None if it is not a constant, cannot be read, or has more than `max_count`."""
+    """Return the elements of a constant. Return None for other values, unreadable data, or more than `max_count`."""
     tensor = constant(value)
     if tensor is None or tensor.size > max_count:
         return None

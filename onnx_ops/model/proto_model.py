@@ -193,7 +193,7 @@ class Node:
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
-            written.ClearField("g")
+            written.ClearField("g")  # the copied graphs have the declared sizes
             written.ClearField("graphs")
             if attribute.ref_attr_name:
                 continue

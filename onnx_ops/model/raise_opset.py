@@ -30,8 +30,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the external weights. Metadata and doc strings, which onnx's converter drops, are copied from the
-    model, except for those of its tensors.
+    The copy shares the external weights. onnx's converter drops metadata and doc strings, so they are copied from the
+    model, except for those of tensors.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after

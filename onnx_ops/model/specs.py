@@ -45,7 +45,7 @@ SpecAndRegions = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, .
 
 
 def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
-    """Return the spec of a slicing node, which has its parameters, and the Region of the data for each output.
+    """Return the parameters of a slicing node as a spec, and the Region of the data that each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -182,7 +182,7 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Raise InvalidSlice unless a node has from `fewest` to `most` inputs, counting left-out ones before the last."""
+    """Raise InvalidSlice unless a node has `fewest` to `most` inputs. Inputs with an empty name count."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
