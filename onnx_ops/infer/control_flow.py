@@ -47,8 +47,8 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in body_outputs[1:first_scan_output]]
     declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
-    bounds = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
-    is_run = all(data is not None and bool((data > 0).all()) for data in bounds)
+    conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    is_run = all(data is not None and bool((data > 0).all()) for data in conditions)
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 

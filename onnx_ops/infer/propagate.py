@@ -241,8 +241,8 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit a subgraph of a node and return the facts of its outputs.
 
-        Only a Loop has `body_inputs`. If an iteration changes a declared size of its `carried` values, the body is
-        visited again without the changed sizes, and then without any declared sizes.
+        Only a Loop has `body_inputs`. If an iteration changes declared sizes of its `carried` values, the body is
+        visited again without these sizes. If others change then, it is visited without any declared sizes.
         """
         first_reported = len(self._reported)
         for visit in range(3):

@@ -174,7 +174,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape of data with open sizes, or to a shape with open entries. onnx leaves more sizes open."""
+    """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves more sizes open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None and len(inputs) > 1 and inputs[0].sizes is None:
         data = inputs[1].data
@@ -186,7 +186,7 @@ def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> lis
 
 
 def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
-    """Infer an Expand to a shape with open entries. onnx does not use the known entries of such a shape."""
+    """Infer an Expand to a shape with unknown elements. onnx does not use the known elements of such a shape."""
     target = _read_partly_open_list(inputs, 1)
     if target is None or inputs[0].dims is None:
         return None
@@ -194,7 +194,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
 
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a ConstantOfShape of a shape with open entries, for which onnx leaves all sizes open."""
+    """Infer a ConstantOfShape of a shape with unknown elements, for which onnx leaves all sizes open."""
     shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None

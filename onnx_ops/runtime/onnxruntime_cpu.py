@@ -50,7 +50,7 @@ def side(level: str = "none") -> Side:
 
 
 def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
-    """Return a model in the form that engines run.
+    """Return a serialized model with the names of its inputs and outputs, as engines need it.
 
     Args:
         proto: The model.

@@ -150,6 +150,7 @@ def _run_session(
 
 
 def _make_feed(ort: Any, value: Captured) -> Any:
+    """Return an input for an onnxruntime session: an array if it has strings, otherwise an OrtValue."""
     if value.element == STRING:
         return value.array()
     count = int(np.prod(value.shape, dtype=np.int64))
