@@ -102,11 +102,11 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
     """
     with open_view(model) as (view, _), caching_reads():
         bind_shapes(view, input_shapes)
-        return NodeFindings(tuple(_Checker(view).run()), ENGINES)
+        return NodeFindings(tuple(_Checker(view, frozenset(input_shapes)).run()), ENGINES)
 
 
 class _Checker:
-    def __init__(self, view: ModelView) -> None:
+    def __init__(self, view: ModelView, given: frozenset[str]) -> None:
         self._view = view
         self._opset = view.opset_imports.get("", 1)
         # Before IR version 4, constants are also graph inputs.
@@ -123,7 +123,7 @@ class _Checker:
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
         has_open_inputs = any(static_sizes(sizes_of(value)) is None for value in self._inputs)
-        self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes or has_open_inputs else {}
+        self._facts: Mapping[Any, Facts] = infer_shapes(view, given) if self._nodes or has_open_inputs else {}
 
     def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the nodes.

@@ -37,15 +37,15 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms, also if another slicing node reads them.
+        output_layout: Memory layout of the outputs, in the same forms; also of outputs that a slicing node reads.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
-        strict: Whether a refused node raises instead of being reported.
+        strict: Whether a node that cannot be lowered raises an error instead of being reported.
 
     Raises:
         ModelError: The model cannot be read.
         UsageError: An argument does not fit the model, or no installed format reads the model.
-        InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
+        InvalidSlice, UnsupportedSlice: With `strict`, the error of the first node that cannot be lowered.
         MissingExtra: A package that reads the format is not installed.
     """
     program = format_of(model).lower(
@@ -116,7 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: The names of the engines that take part; by default those of the format.
+        executors: The names of the engines that take part; by default the `default_executors` of the model's format.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
@@ -150,8 +150,8 @@ def rewrite(
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
         passes: The names of the passes; by default those of the format.
-        simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
-            format's default optimizer, or the names of optimizers.
+        simplify: The names of optimizers of whole graphs to run too, or True for the format's default optimizer. They
+            run in turn until none of them leaves fewer nodes.
         verify: Whether to run the original and the changed model, and to keep the latter only if its outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
@@ -215,6 +215,7 @@ def harden(
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
     forms = read_form_options(engine, without, read_as)
+    # Only the format of the targets in `PROFILES` accepts these options.
     form = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
@@ -223,7 +224,7 @@ def harden(
 def _check_output(model: Any, output: Path | None) -> None:
     if output is not None:
         check_path(output, "output")
-    elif is_path(model):
+    elif is_path(model):  # the changed model could not be returned as a path
         raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
 
 

@@ -45,7 +45,7 @@ class NodeFindings:
 
     Attributes:
         nodes: The findings, in the order of the model.
-        engines: The engines whose proved entries the formats can find in a model.
+        engines: The engines whose defects the formats look for in a model.
     """
 
     nodes: tuple[NodeFinding, ...]
@@ -57,7 +57,7 @@ class Selection:
     """The engines to check for.
 
     Attributes:
-        names: The engines and families that the caller named, or `all`; None for every engine with a proved entry.
+        names: The engines and families that the caller named, or `all`; None for all engines that the tests run.
         versions: Versions by engine or family. Divergences of other versions are left out.
 
     Raises:
@@ -68,7 +68,7 @@ class Selection:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        families = {name.partition("-")[0] for name in ALL_TITLES}
+        families = {name.partition("-")[0] for name in ALL_TITLES}  # `openvino` is the family of `openvino-cpu`
         engines = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
         for names, choices in ((self.names or (), [*engines, ALL]), (self.versions, engines)):
             for name in names:
@@ -80,7 +80,7 @@ class Selection:
                 raise UsageError(f"the version of engine {engine!r} {rule}, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. An engine known from reports alone is not selected by its family's name."""
+        """Whether an engine is selected. An engine known from reports alone must be named itself, or by `all`."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -92,10 +92,11 @@ class Selection:
         return any(_is_of(engine, name) for name in self.names or ())
 
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
-        """Return the divergences of an entry on engines and versions that are selected."""
-        return tuple(filter(self._has_divergence, defect.divergences))
+        """Return the wrong behaviors that a defect describes for the selected engines and versions."""
+        return tuple(filter(self._selects, defect.divergences))
 
-    def _has_divergence(self, divergence: Divergence) -> bool:
+    def _selects(self, divergence: Divergence) -> bool:
+        """Return whether a divergence is of a selected engine, and concerns all versions that are set for it."""
         versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
         return self.has(divergence.engine) and all(map(divergence.concerns, versions))
 
@@ -118,7 +119,7 @@ class CheckReport(NodeFindings):
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
         """The findings that concern the selected engines. Invalid and fragile nodes concern every engine."""
-        return tuple(node for node in self.nodes if node.kind != "defect" or self.selection.divergences_of(node.defect))
+        return tuple(each for each in self.nodes if each.kind != "defect" or self.selection.divergences_of(each.defect))
 
     @property
     def is_clean(self) -> bool:
@@ -126,7 +127,7 @@ class CheckReport(NodeFindings):
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values: the findings, and once each entry of the table that they refer to."""
+        """Return the report as JSON values. `rules` describes each defect once, for all its findings."""
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
@@ -146,8 +147,9 @@ class CheckReport(NodeFindings):
         }
 
     def _describe_rule(self, defect: Defect) -> dict[str, Any]:
-        """Return an entry of the table as JSON values, with its divergences on the selected engines."""
+        """Return a defect as JSON values. Of the engines that are wrong, only the selected ones are included."""
         divergences = self.selection.divergences_of(defect)
+        # `harden --target` avoids a divergence that has a `target`.
         is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
         return {
             "id": defect.id,

@@ -41,13 +41,17 @@ _distributions = cache(metadata.packages_distributions)
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
-    """Check whether a package is installed, by `distribution` or by any, and can be imported.
+    """Check whether a package is installed and can be imported.
 
-    `advice` is the command that installs the package.
+    Args:
+        module: The name of the package in an import statement.
+        advice: The command that installs the package.
+        distribution: The distribution that must be installed; by default any distribution that contains the package.
     """
     name = distribution or module
     candidates = [name] if distribution else _distributions().get(module, [])
     try:
+        # A distribution may be listed twice.
         versions = [f"{package} {metadata.version(package)}" for package in dict.fromkeys(candidates)]
     except metadata.PackageNotFoundError:
         versions = []

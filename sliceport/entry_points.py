@@ -10,9 +10,10 @@ from sliceport.errors import UsageError
 
 
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
-    """Yield each entry point of a group, sorted by name, with its object, or with a UsageError that says what is wrong.
+    """Yield the entry points of a group in the order of their names, each with the object that it loads.
 
-    `describe_misfit` returns the end of a sentence that says why an object is unsuitable, or an empty string.
+    A UsageError takes the place of an object that cannot be loaded, is unsuitable, or has the name of an earlier one.
+    `describe_misfit` returns why an object is unsuitable as the end of a sentence, or an empty string if it is not.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):

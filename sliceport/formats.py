@@ -77,7 +77,7 @@ class Result:
         return {"schema_version": 1} | self.changes.to_json() | verification
 
     def __repr__(self) -> str:
-        return f"<Result: {self.text().rpartition(chr(10))[2]}>"
+        return f"<Result: {self.text().rpartition(chr(10))[2]}>"  # the last line, which is a summary
 
     def _repr_html_(self) -> str:
         from html import escape  # only notebooks need this module
@@ -121,7 +121,7 @@ class Format(Protocol):
         """Return the passes that `rewrite` runs by default, and those that it runs only if they are named."""
 
     def lower(self, model: Any, **options: Any) -> Program:
-        """Lower every slicing node of a model, which is a file or an object, to DirectML operators."""
+        """Lower every Slice, StridedSlice and Split of a file or an object to DirectML operators."""
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Find the nodes of a file or an object that are invalid, fragile, or have a defect on an engine."""
@@ -130,17 +130,20 @@ class Format(Protocol):
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run the model of a file on onnxruntime's DirectML provider.
+        """Run the model in a file on onnxruntime's DirectML provider.
 
-        With `against`, also run onnxruntime's CPU provider, and find the nodes that cause a difference. The `options`
-        are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
+        If `against` is true, also run it on onnxruntime's CPU provider, and find the nodes that cause a difference. The
+        `options` are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model. Write the changed model, or return it as an object if `output` is None."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Rewrite the nodes that the engine `target` computes wrongly or refuses; `output` is as for `rewrite`."""
+        """Rewrite the nodes that the engine `target` computes wrongly or refuses.
+
+        Write the changed model, or return it as an object if `output` is None.
+        """
 
 
 @runtime_checkable
@@ -160,9 +163,10 @@ class ManyFiles(Protocol):
     """A format with an optional method that lists the further files of a model."""
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """Return the sorted names of the other files of a model, existing or not, relative to the model's folder.
+        """Return the sorted names of the further files of a model, such as its weights, relative to its folder.
 
-        No name leads out of that folder. The result is empty for a file that is not a model; nothing is raised.
+        These files need not exist, and none is outside the folder. If `model` is not a model, the result is empty, and
+        no error is raised.
         """
 
 
@@ -171,11 +175,12 @@ class NamesNodes(Protocol):
     """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
 
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
-        """Return, for the id of each graph, the ids of its nodes by the names of the nodes and of their outputs.
+        """Return the ids that Model Explorer gives to the nodes of each graph.
 
-        The first graph is the main graph. The id of a body is the id of its node, a slash and the attribute's name. If
-        Model Explorer shows a body as a part of the main graph, the keys for its nodes are in the main graph and begin
-        with the id of the body and a slash.
+        The keys are the ids of the graphs, and the main graph is first. Each value maps the names of nodes, and of
+        their outputs, to the ids of the nodes. The id of a body is the id of its node, a slash and the attribute's
+        name. If Model Explorer shows a body as a part of the main graph, the nodes of the body are listed with those of
+        the main graph, and each of their names there begins with the id of the body and a slash.
 
         Raises:
             ModelError: The model cannot be read.
@@ -193,7 +198,8 @@ def formats() -> dict[str, Format]:
 
 
 def describe_misfit(format_: object) -> str:
-    """Return the end of a sentence that says why an object is not a format, or an empty string."""
+    """Return why an object is not a format, as the end of a sentence. Return an empty string if it is a format."""
+    # `vars` also has private members, which Python adds to every protocol.
     members = [name for name in (*Format.__annotations__, *vars(Format)) if not name.startswith("_")]
     missing = [name for name in members if not hasattr(format_, name)]
     return f"is not a format: it lacks {', '.join(missing)}" if missing else ""
@@ -211,7 +217,7 @@ def format_of(model: Any) -> Format:
         if candidates:  # the longest suffix wins; the empty suffix matches every file
             return max(candidates, key=lambda each: max(len(end) for end in each.suffixes if name.endswith(end)))
         raise UsageError(f"no format is installed that reads '{name}'.")
-    # The class of a model may be derived from one of the format's package.
+    # A model may be an object of a class that is derived from a class of the format's package.
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     for format_ in formats().values():
         if packages.intersection(format_.packages):
@@ -221,7 +227,7 @@ def format_of(model: Any) -> Format:
 
 
 def declared_shapes(model: Any) -> DeclaredShapes:
-    """Return the declared shapes of the inputs of a model; an empty mapping if its format does not read shapes.
+    """Return the declared shapes of the inputs of a model. Return an empty mapping if its format does not read shapes.
 
     Raises:
         ModelError: The model cannot be read.
@@ -239,8 +245,8 @@ def all_targets() -> tuple[str, ...]:
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, the engine is the first target of the output's format that the model can be hardened for, or else
-    the first target of the model's format.
+    Without `target`, choose the first target of the output's format that fits the model. If no target fits, or there is
+    no output, choose the first target of the model's format.
 
     Raises:
         UsageError: `target` is unknown or does not fit the model, or no installed format reads the model or the output.
@@ -254,6 +260,7 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
         candidates = list(formats().values())
     for format_ in candidates:
         for engine, suffixes in format_.targets.items():
+            # A target fits models of its own format, and files of other formats that end in one of its suffixes.
             if target in (None, engine) and (format_ is model_format or name.endswith(suffixes)):
                 return format_, engine
     described = f"'{name}'" if name else f"an object of {type(model).__module__.partition('.')[0]}"

@@ -37,7 +37,7 @@ class InvalidNode:
 
 
 def format_invalid_count(nodes: Sequence[InvalidNode]) -> str:
-    """Return the end of a line of counts: the number of invalid nodes, or an empty string for 0."""
+    """Return the end of a line of counts, such as `, 2 not valid`. Return an empty string if there are no nodes."""
     return f", {len(nodes)} not valid" if nodes else ""
 
 
@@ -59,7 +59,7 @@ class Change:
 
     @property
     def outcome(self) -> str:
-        """The outcome for the node, in words that follow the reason."""
+        """The outcome for the node, such as `removed` or `now Gather`."""
         if self.replacement is None:
             is_contested = any(defect.is_contested for defect in self.defects)
             return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
@@ -78,7 +78,7 @@ class Change:
 
 
 def explain(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return the reason to change a node: its defects, or without any, that it is not in the form for `target`."""
+    """Return the reason to change a node: its defects. Without defects, it is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 

@@ -18,10 +18,10 @@ and larger ones exceed some tables of positions. As many models run with a small
 
 
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
-    """Return the declared shapes that have open axes, with `size` for each of these axes.
+    """Return shapes for the inputs that have open axes, with `size` for each of these axes.
 
-    Inputs in `given` are left out. A symbol that occurs in their declared shapes gets its size from `given`. Bounds
-    that the model declares for a size are ignored.
+    Inputs in `given` are left out. If a symbol also occurs in the declared shape of such an input, its size is the one
+    in `given`. Bounds that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -34,7 +34,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
 
 
 def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:
-    """Return the declared shapes with open axes of the inputs that have no given shape."""
+    """Return the declared shapes that have an open axis, without those of inputs in `given`."""
     return {
         name: shape
         for name, shape in declared.items()
@@ -43,7 +43,8 @@ def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequ
 
 
 def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
-    """Return the sizes that given shapes have for the symbols of declared shapes."""
+    """Return the size of each symbol that is declared for an input in `given`."""
+    # Not strict: the lengths differ if the rank of an input is unknown.
     pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     return {dim: size for dim, size in pairs if isinstance(dim, str)}
 
@@ -54,7 +55,7 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """Return the declared shapes that have open axes, with distinct sizes for these axes.
+    """Return shapes for the inputs that have open axes, with distinct sizes for these axes.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
     another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
@@ -63,7 +64,7 @@ def choose_sizes(
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input.
-        leading: The first prime for open sizes of axis 0. A symbol counts by the axis on which it occurs first.
+        leading: The first prime for open sizes of axis 0, and for symbols that occur on axis 0 first.
         other: The first prime for all other open sizes.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
@@ -83,7 +84,7 @@ def choose_sizes(
         if isinstance(dim, int):
             return dim
         if not isinstance(dim, str):
-            return _take_prime(taken_primes, first, dim)
+            return _take_prime(taken_primes, first, dim)  # `dim` is None or the range of possible sizes
         if dim not in formulas and dim not in sizes:
             sizes[dim] = _take_prime(taken_primes, first)
         return sizes.get(dim)
@@ -133,7 +134,8 @@ _MAX_FORMULA = 200
 def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
     """Parse a symbol that is a formula; return None for any other symbol.
 
-    A hyphen may be part of a name: `batch-size` is a formula only if `batch` and `size` are symbols too.
+    An expression with a number, such as `past+1`, is a formula. An expression of names alone is a formula only if all
+    of them are in `symbols`, because the hyphen in `batch-size` may be a part of a name.
     """
     if symbol.isidentifier() or len(symbol) > _MAX_FORMULA:
         return None

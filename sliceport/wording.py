@@ -117,7 +117,7 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
 
 def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return ` with` and the option that sets these shapes, or an empty string if there are no shapes."""
+    """Return the end of a sentence, such as ` with --input-shapes x:1,3`. Return an empty string for no shapes."""
     return f" with {spell(f'input_shapes={dict(shapes)!r}', join(input_shapes_option(shapes)))}" if shapes else ""
 
 
@@ -130,7 +130,7 @@ def describe_unforeseen(error: Exception, advice: str = "please report it with t
         kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
         return f"the model exceeds the {kind} of this machine."
     cause: BaseException = error
-    while cause.__cause__ is not None:
+    while cause.__cause__ is not None:  # the first error of a chain is the reason for the others
         cause = cause.__cause__
     reason = ": ".join(filter(None, (type(cause).__name__, shorten(str(cause)))))
     return f"internal error ({reason}); {advice}."

@@ -9,7 +9,7 @@ from onnx_ops.infer import propagate as real
 from onnx_ops.infer.facts import Facts
 
 
-def propagate(proto: bytes, *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(proto: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
     """Call the real `propagate` after registering the operators."""
     actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort()}
     for name, action in actions.items():
@@ -26,7 +26,7 @@ def propagate(proto: bytes, *, uses_onnx: bool = True) -> list[Facts]:
         )
         schema.set_type_and_shape_inference_function(action)
         onnx.defs.register_schema(schema)
-    return real.propagate(proto, uses_onnx=uses_onnx)
+    return real.propagate(proto, given, uses_onnx=uses_onnx)
 
 
 def abort(_: bytes) -> bytes:

@@ -15,11 +15,11 @@ _ask = inference._propagate
 
 
 @functools.lru_cache(maxsize=256)
-def _answer(model: bytes) -> bytes:
-    return pickle.dumps(_ask(model))
+def _answer(model: bytes, given: frozenset[str]) -> bytes:
+    return pickle.dumps(_ask(model, given))
 
 
-def propagate(model: bytes) -> list[Facts]:
+def propagate(model: bytes, given: frozenset[str]) -> list[Facts]:
     """Replace `onnx_ops.infer.inference._propagate`: return a fresh copy of its cached answer."""
-    found: list[Facts] = pickle.loads(_answer(model))
+    found: list[Facts] = pickle.loads(_answer(model, given))
     return found

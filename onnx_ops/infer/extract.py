@@ -32,7 +32,9 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     has_open_inputs = any(static_sizes(dims_of(value.shape)) is None for value in inputs)
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
-    resolved = resolve_shapes(model, [record.node for record in records], has_open_inputs=has_open_inputs)
+    resolved = resolve_shapes(
+        model, [record.node for record in records], frozenset(input_shapes or ()), has_open_inputs=has_open_inputs
+    )
     # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)

@@ -46,8 +46,7 @@ from sliceport.slicing import INT64_MAX
 # Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
-# onnx's inference reads the elements of inputs such as shapes and axes, which are short.
-_MAX_INPUT_ELEMENTS = 64
+_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which function calls are expanded
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
 # Operators whose output is small if their input is. They are computed although the size of the output is unknown.
@@ -85,30 +84,34 @@ class Scope:
         return NO_FACTS
 
 
-def propagate(model: bytes, *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts (type, sizes and elements) of every graph input and node output, also in subgraphs.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
+        given: The names of values whose declared shapes the user has given.
         uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    first = _Propagation(onnx.ModelProto.FromString(model), uses_onnx=uses_onnx).run()
+    first = _Propagation(onnx.ModelProto.FromString(model), given, uses_onnx=uses_onnx).run()
     if any(facts.is_misdeclared for facts in first):
-        # Other declared numbers may be wrong too, although no inferred size contradicts them. So none is used now.
+        # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
         proto = onnx.ModelProto.FromString(model)
-        second = _Propagation(proto, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        second = _Propagation(proto, given, uses_onnx=uses_onnx, trusts_numbers=False).run()
         pairs = zip(first, second, strict=True)
         return [replace(facts, is_misdeclared=True) if before.is_misdeclared else facts for before, facts in pairs]
     return first
 
 
 class _Propagation:
-    def __init__(self, model: onnx.ModelProto, *, uses_onnx: bool, trusts_numbers: bool = True) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, given: frozenset[str], *, uses_onnx: bool, trusts_numbers: bool = True
+    ) -> None:
         self._model = model
+        self._given = given
         self._uses_onnx = uses_onnx
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
@@ -117,8 +120,7 @@ class _Propagation:
         self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
         self._visited_nodes = 0
-        # Sums over all facts so far, for `_enforce_limits`.
-        self._total_bytes = 0
+        self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
         self._total_dims = 0
 
     def run(self) -> list[Facts]:
@@ -145,8 +147,7 @@ class _Propagation:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
-            # The caller of a graph may pass fewer inputs than the graph has.
-            passed = input_facts[index] if index < len(input_facts) else NO_FACTS
+            passed = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             facts = scope.facts.get(value.name) or fill_in_declared(passed, value.type)
             scope.facts[value.name] = facts
             self._reported.append(_drop_large_data(facts))
@@ -158,7 +159,8 @@ class _Propagation:
         """Add the declared types of values to `scope`. Leave out declared numbers if they are not trusted."""
         for value in values:
             if value.type.WhichOneof("value"):
-                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
+                is_trusted = self._trusts_numbers or value.name in self._given
+                scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
@@ -173,10 +175,11 @@ class _Propagation:
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
             if name in scope.declared:
-                is_misdeclared = fixes_open_size(scope.declared[name], facts.dims, self._input_symbols)
+                declared = scope.declared[name]
+                is_misdeclared = name not in self._given and fixes_open_size(declared, facts.dims, self._input_symbols)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
-                    facts = fill_in_declared(facts, scope.declared[name])
+                    facts = fill_in_declared(facts, declared)
             facts = self._enforce_limits(facts)
             if name:
                 scope.facts[name] = facts
@@ -264,8 +267,7 @@ class _Propagation:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
-        # A function does not see the values around its call.
-        inner = Scope(None, opsets, attributes, scope.depth + 1)
+        inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
         inner.facts = dict(zip(function.input, inputs, strict=False))
         self._declare(inner, getattr(function, "value_info", ()))
         for body_node in function.node:
@@ -326,9 +328,8 @@ class _Propagation:
         _compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
-        # onnx's evaluator needs all elements of each input.
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
-            return
+            return  # onnx's evaluator needs all elements of each input
         shapes = [facts.sizes for facts in outputs]
         # Elements have at most 16 bytes, namely those of complex128.
         is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)

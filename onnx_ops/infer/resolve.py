@@ -134,7 +134,9 @@ class ResolvedNodes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_inputs: bool) -> ResolvedNodes:
+def resolve_shapes(
+    model: ModelView, slicing: Sequence[NodeView], given: frozenset[str], *, has_open_inputs: bool
+) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
     If the model does not declare enough for that, infer shapes, and then fold constants. Folded nodes leave their
@@ -143,17 +145,20 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], *, has_open_in
     Args:
         model: The model.
         slicing: Its slicing nodes.
+        given: The names of values whose shapes the user has given.
         has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
             values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
     """
     resolved = ResolvedNodes()
-    trusted = list(filter(_is_slice_of_input, slicing)) if has_open_inputs else slicing
+    trusted = slicing
+    if has_open_inputs:
+        trusted = [node for node in slicing if _is_slice_of_input(node) or _data_name(node) in given]
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
     if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
-    facts = infer_shapes(model)
+    facts = infer_shapes(model, given)
     resolved.untaken = _find_untaken_nodes(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
@@ -254,6 +259,10 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
         if is_foldable:
             constant_ids.update(map(id, node.outputs))
     return True
+
+
+def _data_name(node: NodeView) -> str | None:
+    return node.inputs[0].name if node.inputs and node.inputs[0] is not None else None
 
 
 def _is_slice_of_input(node: NodeView) -> bool:

@@ -115,7 +115,7 @@ class Case:
         return [f"y{i}" for i in range(len(self.parameters.get("split") or ()) or self.parameters["num_outputs"])]
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
-        """Return the outputs that the standard requires for `parameters`, or by default for those of the case.
+        """Return the outputs that the standard requires for `parameters`, by default those of the case.
 
         Raises:
             InvalidSlice: The standard forbids the node.
@@ -132,6 +132,7 @@ class Case:
             return [StridedSliceSpec(*bounds, Masks.of(parameters)).resolve(self.shape)]
         axis, sizes = parameters.get("axis", 0), parameters.get("split")
         if sizes is None:
+            # Before version 18, all parts must be equal.
             count = parameters["num_outputs"]
             return SplitSpec.evenly(axis, self.shape, count, uneven_last=self.version >= 18).resolve(self.shape)
         return SplitSpec(axis, sizes).resolve(self.shape)

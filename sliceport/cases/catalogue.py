@@ -55,11 +55,13 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
         if form.startswith("Split"):
             axis = rng.randrange(len(shape))
             cut = rng.randint(0, shape[axis])
+            # Half of the axes are counted from the end.
             row |= {"axis": axis - rng.choice((0, len(shape))), "split": [cut, shape[axis] - cut]}
         elif form.startswith("Strided"):
             masks = {name: [rng.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
             row |= {"begin": starts, "end": ends, "strides": steps, **masks}
         else:
+            # The axes of a Slice may be named in any order.
             order = rng.sample(range(len(shape)), len(shape))
             entries = {"starts": starts, "ends": ends, "axes": range(len(shape)), "steps": steps}
             row |= {name: [values[i] for i in order] for name, values in entries.items()}
@@ -67,7 +69,10 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
-    """Build a case. Its name ends in a number from `numbers`, which counts the cases of each form and rule."""
+    """Build the case of a rule, one of its rows, and a form such as `Slice-13 inputs`.
+
+    Its name ends in a number from `numbers`, which counts the cases of each form and rule.
+    """
     versioned, *suffix = form.split()
     operator, _, version = versioned.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
@@ -84,5 +89,5 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
 
 
 def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a row with tuples instead of lists, and with numbers instead of names such as INT64_MAX."""
+    """Return a row without `forms` and `other`, with tuples for lists, and numbers for names such as INT64_MAX."""
     return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}

@@ -37,6 +37,7 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     output = _format_port(node_id, element, (), "y")
     layers.append(_format_layer(node_id, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
+    # An output is port 0 of its layer. Only the node also has inputs, and its output is numbered after them.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]
@@ -53,9 +54,9 @@ def _format_layer(
     outputs: Sequence[str] = (),
     version: str = "opset1",
 ) -> str:
-    sides = [_format_element(side, {}, *ports) for side, ports in (("input", inputs), ("output", outputs)) if ports]
+    port_lists = [_format_element(tag, {}, *ports) for tag, ports in (("input", inputs), ("output", outputs)) if ports]
     head = {"id": str(number), "name": name, "type": kind, "version": version}
-    return _format_element("layer", head, *([_format_element("data", data)] if data else []), *sides)
+    return _format_element("layer", head, *([_format_element("data", data)] if data else []), *port_lists)
 
 
 def _format_port(number: int, element: str, sizes: Sequence[int], name: str = "") -> str:
@@ -65,7 +66,7 @@ def _format_port(number: int, element: str, sizes: Sequence[int], name: str = ""
 
 
 def _format_element(tag: str, attributes: Mapping[str, str], *children: str) -> str:
-    """Format an XML element, with each child on lines of its own."""
+    """Format an XML element. The text ends with a newline, and so must each of the `children`."""
     head = "".join((tag, *(f" {name}={quoteattr(value)}" for name, value in attributes.items())))
     return f"<{head}>\n{''.join(children)}</{tag}>\n" if children else f"<{head}/>\n"
 

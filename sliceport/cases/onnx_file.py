@@ -23,7 +23,7 @@ def to_tensor(array: Array, name: str) -> bytes:
 
 
 def to_model(case: Case) -> bytes:
-    """Return the serialized ModelProto of a case."""
+    """Return the serialized ModelProto of a case. The numbers of fields are from onnx.proto."""
     outputs = case.output_names
     # The parameters that are inputs in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
@@ -67,20 +67,21 @@ def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
 
 
 def _to_attribute(name: str, value: int | Sequence[int]) -> bytes:
-    """Return an AttributeProto."""
+    """Return a serialized AttributeProto."""
+    # In onnx.proto, field 3 is `i`, 8 is `ints`, and 20 is `type`.
     field, kind = (3, _INT) if isinstance(value, int) else (8, _INTS)
     return _encode((1, name), (field, value), (20, kind))
 
 
 def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
-    """Return a ValueInfoProto of a tensor with an element type and sizes, each a number or a symbol."""
+    """Return a serialized ValueInfoProto. `number` is the element type; each size is a number or a symbol."""
     dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]
     tensor_type = _encode((1, number), (2, _encode((1, dims))))
     return _encode((1, name), (2, _encode((1, tensor_type))))
 
 
 def _encode(*fields: tuple[int, int | str | bytes | Sequence[int | str | bytes]]) -> bytes:
-    """Encode the fields of a message, each a number and one or several values."""
+    """Encode a protobuf message. Each field is a number and its value, or its values if the field is repeated."""
     message = b""
     for number, values in fields:
         for value in [values] if isinstance(values, int | str | bytes) else values:

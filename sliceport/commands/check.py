@@ -62,6 +62,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
     progress.say(f"checking {model}")
     arguments = choose_open_sizes(model, options)
+    # These two options are not arguments of `sliceport.check`.
     fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)

@@ -61,6 +61,6 @@ class Command:
 
 
 def load(name: str) -> Command:
-    """Return the command with a name of `NAMES`."""
+    """Return the command called `name`, one of `NAMES`."""
     command: Command = import_module(f"sliceport.commands.{name.replace(' ', '_')}").COMMAND
     return command

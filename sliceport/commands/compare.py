@@ -65,6 +65,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
+    """Return a finding for each defect that explains a comparison, or one if none does. A clean comparison has none."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node

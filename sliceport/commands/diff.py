@@ -58,7 +58,10 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
-    """Return the name of an output, which is empty for all other outputs, and the bounds of its tolerance."""
+    """Parse a tolerance such as `y:abs=1e-3,ulp=4` into the name of an output and its bounds.
+
+    Without a name, the name is empty: the bounds are for all outputs that have no tolerance of their own.
+    """
     output, _, measures = text.rpartition(":")
     names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
@@ -92,6 +95,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
     tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
     reading = None
+    # `against` is an engine, a folder of recorded outputs, or the results.json of a probe.
     if str(arguments["against"]).endswith(".json"):
         reading = _read_results(model, arguments, tolerances)
         report = reading.report
@@ -102,7 +106,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     elif output is not None and report.part is not None:
         save(report, output, overwrite=overwrite)
     else:
-        output = None
+        output = None  # no file was written
     files = {}
     models = [str(name) for name in (model, arguments.get("other")) if name is not None]
     if page_file is not None:
@@ -135,7 +139,10 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
-    """Return a finding for each part and defect, or without parts, one for the first failure."""
+    """Return a finding for each defect that explains a part of a report, or one for a part that no defect explains.
+
+    If the report has a failure but no parts, the only finding is the first failure.
+    """
     if report.failure is None:
         return []
     if not report.parts:

@@ -70,12 +70,13 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
+        # A node that is not in the form for the target may have no defect.
         for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
     ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the name of the file that a batch writes. Its suffix is that of the target's format or the model's."""
+    """Return the file name of a batch's output. Its suffix is that of the target's format, or else the model's."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 

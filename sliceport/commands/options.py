@@ -97,7 +97,7 @@ def parse_size(text: str) -> int | None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of the options of `add_inputs` as arguments of Python functions, inputs as file names.
+    """Return --input-shapes, --seed and --input as arguments of Python functions. `inputs` are file names, not arrays.
 
     Raises:
         UsageError: A value is malformed.
@@ -107,7 +107,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the shapes of --input-shapes and, if one of its words is `auto`, the argument `open_sizes` of `diff`.
+    """Return --input-shapes as arguments of Python functions: `input_shapes`, and for `auto` also `open_sizes`.
 
     Raises:
         UsageError: A shape is malformed.
@@ -116,14 +116,14 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     shapes = parse_input_shapes([text for text in options.input_shapes if text not in auto_words])
     if not auto_words:
         return {"input_shapes": shapes}
-    text = auto_words[-1].partition("=")[2] or "primes"
+    text = auto_words[-1].partition("=")[2] or "primes"  # of several words, the last one counts
     if text != "primes" and not (text.isdecimal() and len(text) <= _MAX_DIGITS):
         raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
     return {"input_shapes": shapes, "open_sizes": text if text == "primes" else int(text)}
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in which shapes of the model's inputs replace `open_sizes`, if it is given.
+    """Return the options. If they contain `open_sizes`, replace it by the shapes of all inputs with open sizes.
 
     Raises:
         UsageError: The model does not declare the rank of an input.
@@ -140,11 +140,11 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Rewrite options with several or optional values so that argparse can parse the words of a command line.
+    """Rewrite the words of a command line so that argparse can parse options with several values or an optional one.
 
-    `--input-shapes` and `--input` are repeated for each value. `--simplify` and `--verify` become one word with their
-    value, which may be empty. A word that cannot be a value of the option before it, such as a model with one of the
-    `suffixes`, stays an argument of the command.
+    `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
+    `--simplify` and `--verify` become one word with their value, which may be empty. A word that cannot be a value of
+    the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -202,6 +202,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, _, dims = text.rpartition(":")
         sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
+        # A longer number may exceed 64 bits.
         if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
@@ -213,7 +214,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
-    """Return the values by name of texts such as `NAME=VALUE`. Messages call a text a `kind`, and show its `form`.
+    """Split texts such as `NAME=VALUE` into a dict. Messages call a text a `kind`, and show the expected `form`.
 
     Raises:
         UsageError: A text is malformed, or a name occurs twice.
@@ -231,7 +232,7 @@ def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
 
 def format_descriptions(lines: Mapping[str, str]) -> str:
     """Format each name with its description, wrapped to the width of the terminal."""
-    indent = max(map(len, lines)) + 4
+    indent = max(map(len, lines)) + 4  # 2 spaces before the name, and at least 2 after it
     columns = max(shutil.get_terminal_size().columns - 2, 40)  # argparse also leaves 2 columns free
     return "\n".join(
         textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)

@@ -64,8 +64,7 @@ def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding
 def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
     """Build the outcome of a command that writes a changed model to `output`.
 
-    Its findings are the nodes of `list_changes`, which were changed or left as they are, and the differences that the
-    verification found.
+    Its findings are those of `list_changes`, and one for each difference that the verification found.
     """
 
     def list_findings() -> list[Finding]:
@@ -74,7 +73,7 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
 
     return Outcome(
         is_clean=result.is_clean,
-        summary=lambda: result.text().strip().rpartition("\n")[2],
+        summary=lambda: result.text().strip().rpartition("\n")[2],  # the last line
         to_json=result.to_json,
         text=lambda verbose, _: result.text(verbose=verbose),
         list_findings=list_findings,

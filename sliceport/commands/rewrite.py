@@ -30,6 +30,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     passes = parse_names(options.passes, "--passes")
+    # `options.simplify` is None without --simplify, and empty for --simplify without names.
     simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
     return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
 
@@ -41,7 +42,7 @@ def _list_passes() -> str:
     for format_ in formats().values():
         lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
         blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]
-    return "\n\n".join(blocks).replace("`", "")
+    return "\n\n".join(blocks).replace("`", "")  # a terminal does not format the names in backticks
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:

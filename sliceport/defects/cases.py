@@ -49,11 +49,11 @@ class OnnxCase:
         'y = Slice(x[4], [0], [2])'
         """
         head, _, body = self.graph.partition(" { ")
-        texts = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
+        replacements = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
         # The pattern also matches the first output, whose sizes are not shown.
-        texts |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
-        nodes = re.sub(r"\w+", lambda word: texts.get(word[0], word[0]), body.removesuffix(" }"))
-        return _name_limits(nodes.replace("  ", "; "))
+        replacements |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
+        nodes = re.sub(r"\w+", lambda word: replacements.get(word[0], word[0]), body.removesuffix(" }"))
+        return _name_limits(nodes.replace("  ", "; "))  # two spaces separate nodes; names of limits are shorter
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class OpenVINOCase:
         """Return a case from index inputs and masks by their names.
 
         `run_time` contains the names of the index inputs that are inputs of the model. `options` are the elements of
-        each index input and mask, and other attributes of the class. The `strides` of a StridedSlice default to 1.
+        index inputs and masks, and attributes of the class, all by name. The `strides` of a StridedSlice default to 1.
         """
         if op == "StridedSlice":
             options.setdefault("strides", [1] * len(options["begin"]))
@@ -136,4 +136,5 @@ class OpenVINOCase:
 
 def _name_limits(text: str) -> str:
     """Replace the limits of 32-bit and 64-bit integers in a text by their names."""
+    # Each of these limits has at least 10 digits.
     return re.sub(r"-?\d{10,}", lambda number: LIMITS.get(int(number[0]), number[0]), text)

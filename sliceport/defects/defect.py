@@ -113,7 +113,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Return `Gives` with the elements of each output, as in `Output`; `shape` is the shape of every output."""
+    """Return `Gives` for outputs with these elements of the data, given by position. All outputs have `shape`."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -174,7 +174,7 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in which the behavior was seen, otherwise the known limits of the affected versions, as text."""
+        """The versions in which the behavior was seen. Without any, the limits `since` and `until` in words."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 
@@ -230,7 +230,7 @@ class Defect:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """The engines that are wrong."""
+        """The names of the engines that are wrong."""
         return tuple(divergence.engine for divergence in self.divergences)
 
     @property

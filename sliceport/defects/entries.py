@@ -69,7 +69,7 @@ def _read_example(example: Mapping[str, Any], make_case: Callable[..., Case]) ->
 
 
 def read_value(value: Any) -> Any:
-    """Replace lists by tuples, and names of numbers by the numbers."""
+    """Replace lists by tuples, and names of numbers, such as `INT64_MAX`, by the numbers."""
     return tuple(map(read_value, value)) if isinstance(value, list) else _NUMBERS.get(value, value)
 
 
@@ -82,7 +82,7 @@ def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
         case {"fails": message}:
             return Fails(message)
         case {"unwritten": shape}:
-            return Unwritten(tuple(shape) or None)
+            return Unwritten(tuple(shape) or None)  # an empty list means that the shape is right
         case {"ends_by_signal": signal}:
             return EndsProcess(signal)
         case {"bits": bits}:

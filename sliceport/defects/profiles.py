@@ -53,7 +53,7 @@ PROFILES = {
 
 
 def read_form_options(target: str, without: Sequence[str], read_as: str | None) -> tuple[str, ...]:
-    """Check the options of `harden` about forms, and return the names of forms in `without`.
+    """Check the options `without` and `read_as` of `harden`, and return the names in `without`.
 
     Raises:
         UsageError: The target does not accept these options, or `without` or `read_as` is not a known name.

@@ -23,13 +23,13 @@ NOT_RUN = Failure("values", "", "")
 
 @dataclass(frozen=True)
 class Case:
-    """A part of a model, which is tested on the bad side of a comparison. The good side computes expected values.
+    """A part of a model, which is tested on one engine. Another engine computes the expected values.
 
     Attributes:
         graph: The graph that it is cut from: the main graph, or one run of a body.
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
-        inputs: The values that it reads, as the good side computed them.
+        inputs: The values that it reads, as the other engine computed them.
         constants: More values that it reads. They depend on shapes and constants alone, so they stay constants.
         failure: Its failure; `NOT_RUN` before it has run.
         scope: The control flow nodes that contain it, outermost first, as texts that include the titles of the bodies.
@@ -53,27 +53,27 @@ class Case:
 
     @property
     def nodes(self) -> tuple[GraphNode, ...]:
-        """Its nodes, in order."""
+        """The nodes of the case, in order."""
         return tuple(self.graph.nodes[i] for i in self.numbers)
 
     @property
     def culprit(self) -> GraphNode:
-        """The last of its nodes, which reports call the first one that differs or fails."""
+        """The last node of the case. Reports call it the first node that differs or fails."""
         return self.nodes[-1]
 
     @property
     def main_node(self) -> GraphNode:
-        """The culprit, or for a case in a body, the node of the main graph that contains the culprit."""
+        """The culprit. For a case in a body, the node of the main graph that contains the culprit."""
         return self.holder or self.culprit
 
     @property
     def values(self) -> dict[str, Array]:
-        """All values that it reads."""
+        """All values that the nodes of the case read."""
         return {**self.inputs, **self.constants}
 
     @property
     def model(self) -> WholeModel:
-        """The case as a model."""
+        """The nodes of the case as a model of their own."""
         return self.graph.cut(
             self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes
         )
@@ -87,8 +87,8 @@ class Case:
     ) -> tuple[OutputDiff, ...]:
         """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
 
-        `tolerance_for` maps the name of any other output to its tolerance. If the tolerance is None, `default_for` maps
-        the expected value to it.
+        Any other output has the tolerance that `tolerance_for` returns for its name. If that is None, the output has
+        the tolerance that `default_for` returns for its expected value.
         """
         tolerances = {
             name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
@@ -114,7 +114,7 @@ class Located(NamedTuple):
 def make_case(
     graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return the case that consists of some nodes of a model; None if `values` lacks a value that they read."""
+    """Return some nodes of a model as a case. Return None if `values` lacks a value that they read."""
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
@@ -126,10 +126,10 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return the values of `names`: those in `known`, and all others as a side computes them from `known`.
+    """Return the values called `names`. An engine computes the values that are not in `known` from those in it.
 
-    Computed values that are not arrays are left out. The result is None if the run fails, or if it needs an input that
-    is not in `known`.
+    Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input that is not
+    in `known`.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -145,7 +145,7 @@ def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collect
 def compute_all(
     graph: Graph, side: Side, inputs: Mapping[str, Array], wanted: Collection[str] | None = None
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the inputs, and the values that a side computes from them, each with its name.
+    """Yield the names and arrays of the inputs, and of the values that an engine computes from the inputs.
 
     The result lacks values that are not arrays, values that cannot be an output, and all values that depend on a node
     that fails. A value stays in memory only as long as other values are still computed from it. One run computes the
@@ -153,20 +153,20 @@ def compute_all(
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
-    computed, size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    computed, chunk_size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
-        chunk, later = names[:size], names[size:]
+        chunk, later = names[:chunk_size], names[chunk_size:]
         values = compute(graph, side, computed, chunk)
         if values is None and len(chunk) > 1:  # some value cannot be an output, or its node fails
-            size = max(1, len(chunk) // 4)
+            chunk_size = max(1, len(chunk) // 4)
             continue
         names = later
         if values is None:  # the chunk is one value
             dependents = _find_dependents(graph, chunk[0])
-            last = [name for name in later if name in dependents][-1:]
+            last_dependent = [name for name in later if name in dependents][-1:]
             # If a dependent can be computed, the node does not fail: its value only cannot be an output.
-            if not last or compute(graph, side, computed, last) is None:
+            if not last_dependent or compute(graph, side, computed, last_dependent) is None:
                 names = [name for name in later if name not in dependents]
             continue
         yield from values.items()
@@ -174,7 +174,7 @@ def compute_all(
         still_read = find_boundary(graph, find_ancestors(graph, names, computed))
         computed = {name: array for name, array in computed.items() if name in still_read}
         byte_count = sum(array.nbytes for array in values.values())
-        size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
+        chunk_size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
 
 
 def _find_dependents(graph: Graph, value: str) -> set[str]:

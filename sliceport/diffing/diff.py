@@ -86,6 +86,7 @@ def diff(
     first = open_graph(model)
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
+    # The name of an engine has priority over a folder of the same name.
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):
@@ -107,7 +108,7 @@ def diff(
 
 @dataclass(frozen=True)
 class _Run:
-    """The runs of both sides on one set of inputs.
+    """The runs of both engines on one set of inputs.
 
     Attributes:
         inputs: The inputs, by their names in the first model.
@@ -143,7 +144,7 @@ class _Comparison:
     tolerances: Mapping[str, Tolerance | None]
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
-        """Compare the outputs for one seed after another, until they differ."""
+        """Compare the outputs for each seed until they differ. Then search for the nodes that cause the difference."""
         for seed in seeds:
             run = self._run_both(arrays, shapes, seed)
             report = self._compare(run, seed)
@@ -152,7 +153,7 @@ class _Comparison:
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
-        """Compare with the recorded outputs of each data set in a folder, until the outputs differ."""
+        """Compare the outputs with those of each recorded data set in a folder, until they differ."""
         for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:
             inputs, expected = (
                 {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
@@ -171,17 +172,19 @@ class _Comparison:
         return report
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both sides on the first inputs on which the good side does not fail, or else on the first inputs.
+        """Run both engines on random inputs, and return the runs.
+
+        Try other inputs while the engine of the expected outputs fails. If it always fails, return the first runs.
 
         Raises:
-            ModelError: Neither side runs its model.
+            ModelError: Neither engine runs its model on the first inputs.
         """
         runs: list[_Run] = []
         for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
             inputs, *more = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
-            runs.append(_Run(inputs, expected, expected, more))
+            runs.append(_Run(inputs, expected, expected, more))  # the second run replaces `actual` below
             if not isinstance(expected, Failure):
                 return replace(runs[-1], actual=self._run_second(inputs))
         first = replace(runs[0], actual=self._run_second(runs[0].inputs))
@@ -193,7 +196,7 @@ class _Comparison:
         return first
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
-        """Return the expected outputs by their names in the second model, or the failure of the run."""
+        """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
         outputs = self._run_side(self.good, self.first, inputs)
         if isinstance(outputs, Failure):
             return outputs
@@ -210,7 +213,7 @@ class _Comparison:
         return self.tolerances.get(output, self.tolerances.get(""))
 
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
-        """Return the report on the outputs of a run, before any search."""
+        """Return a report on the outputs of a run. Its search results are empty."""
         # With two models, `on` runs the first one, which is right by definition.
         on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
@@ -220,13 +223,14 @@ class _Comparison:
                 return replace(report, failed=side.title, failed_model=model, failures=(result,))
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
+        # A case of all nodes knows the outputs whose elements are only moved, which must be equal.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures)
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
-        """Add to a report the part that the search finds for each failure, and notes about failures without a part."""
+        """Return the report with the part of the model that causes each failure, and with notes on the search."""
         parts: list[Part] = []
         notes: list[str] = []
         try:
@@ -240,7 +244,8 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both sides again. Return the first side that does not repeat its outputs or failure; None if both do."""
+        """Run both engines again. Return the first whose outputs or failure change; None if nothing changes."""
+        # The results of earlier runs, which are kept in a folder, would always be the same.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
@@ -256,7 +261,7 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
-        # If the good side does not run its model, the search is for the part that fails there.
+        # If the engine of the expected outputs fails, search for the part that fails on this engine.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
         results: Iterable[tuple[Failure, Located | None]]
@@ -285,7 +290,7 @@ class _Comparison:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Run a case on both sides, and return it with the compared outputs, the cause and the known defects."""
+    """Run a failing part of a model on both engines. Return it with the results, the cause and the known defects."""
     # These runs have no limit of time, because the search may have used up its budget.
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     case, counterpart = located.case, located.counterpart
@@ -307,6 +312,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = case.compare(actual, expected, lambda _: tolerance, inner_tolerance_of)
     defects = [*case.graph.find_defects(model, bad.engine.name)]
+    # If engines disagree about a node, the engine of the expected outputs may also cause the difference.
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
     nodes = ""
     if counterpart is not None:

@@ -47,12 +47,12 @@ def tolerance_of(value: Value) -> Tolerance:
     if value is None or value.dtype == object:
         return EXACT
     if value.dtype.kind == "c":
-        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]
+        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]  # complex128 has 16 bytes
     return _TOLERANCES.get(value.dtype.name, _NARROW_FLOAT_TOLERANCE if "float" in value.dtype.name else EXACT)
 
 
 def inner_tolerance_of(value: Value) -> Tolerance:
-    """Return the tolerance for a value within a model, where a small difference in small values may grow later."""
+    """Return the tolerance for a value within a model. Its absolute bound is narrow: a small difference may grow."""
     tolerance = tolerance_of(value)
     return Tolerance(tolerance.absolute / 100, tolerance.relative)
 
@@ -88,6 +88,7 @@ class Failure:
 
 def _signature(message: str) -> str:
     """Return the start of a message without the names, numbers and paths that change when a model is cut."""
+    # Remove text in quotes or parentheses, paths, and the word after "node", "name" and so on.
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
     # The ends do not count, because `shorten` may have cut them off.
@@ -143,7 +144,7 @@ class OutputDiff:
 
 
 def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
-    """Compare a value called `name` with the expected value; a `tolerance` of None is the default of the type."""
+    """Compare a computed value with the expected one. A `tolerance` of None stands for the default of the type."""
     if isinstance(actual, np.ndarray) and isinstance(expected, np.ndarray):
         return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
     if isinstance(actual, tuple) and isinstance(expected, tuple):
@@ -210,6 +211,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
         return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
+    # NaN must be in the same elements, and so must infinity, with the same sign.
     for kind, is_special in (("nan", np.isnan), ("infinity", lambda wide: np.where(np.isinf(wide), np.sign(wide), 0))):
         if tolerance != EXACT and a.dtype.kind not in "iu":
             special = is_special(widen(a)) != is_special(widen(b))
@@ -287,7 +289,7 @@ def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple
 
 
 def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
-    """Return a difference for each tensor among the expected `outputs` of a failed run, with its first elements."""
+    """Return a difference for each expected tensor in `outputs`, which a failed run did not compute."""
     missing = []
     for name, value in outputs.items():
         if isinstance(value, np.ndarray):

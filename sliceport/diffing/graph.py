@@ -42,7 +42,7 @@ class GraphNode:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names of its outputs and its own name; for a node from a function, `written_name` alone."""
+        """The names of its outputs and its own name; for a node that was inlined from a function, `written_name`."""
         return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Body:
     Attributes:
         title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
-        inputs: The values that the node passes to the body, as the good side computes them.
+        inputs: The values that the node passes to the body.
     """
 
     title: str
@@ -140,12 +140,12 @@ class Graph(ModelToRun, Protocol):
         """
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
-        """Yield the runs of the bodies of a control flow node, in order. Yield nothing for any other node.
+        """Yield each run of a body of a control flow node, such as each iteration of a Loop. Other nodes have none.
 
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: Runs a body on the good side. Its outputs are the inputs of the next iteration.
+            run: A function that runs a body, so that its outputs become inputs of the next iteration.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
@@ -157,11 +157,12 @@ class Graph(ModelToRun, Protocol):
         """Write a model with data for it into a folder.
 
         Returns:
-            Lines of Python that set `path`, and `inputs` and `expected` by name, from the files in the current folder.
+            Lines of Python that read these files from the current folder. They set `path` to the name of the model's
+            file, `inputs` to the arrays of inputs by name, and `expected` to those of outputs.
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
-        """Write models that were cut from this graph for a probe, and return the names of their files.
+        """Write models that were cut from this graph into a folder, and return the names of their files.
 
         Weights are in files whose names end in `.bin`. Models share these files if the format allows it.
         """
@@ -217,7 +218,7 @@ def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
 
 
 def find_frontier(graph: Graph, numbers: Collection[int], path: Collection[int], outputs: Collection[str]) -> list[str]:
-    """Return the values that nodes of `numbers` write and that other nodes of `path` read or `outputs` contains."""
+    """Return the values that nodes of `numbers` write, if other nodes of `path` read them or `outputs` has them."""
     needed = set(outputs) | {name for i in path if i not in numbers for name in graph.nodes[i].reads}
     return [name for i in sorted(numbers) for name in graph.nodes[i].writes if name in needed]
 

@@ -85,7 +85,7 @@ def make_inputs(
 
 
 def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:
-    """Return the shape from the caller or else the declared shape. Raise a UsageError if it is open."""
+    """Return the caller's shape of an input, or else the declared shape. Raise a UsageError if a size is open."""
     dims = shapes.get(model_input.name, model_input.dims)
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
     if dims is None or len(sizes) < len(dims):
@@ -99,8 +99,8 @@ def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int,
 def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     """Return the array of an input with elements of `dtype`, or raise a UsageError.
 
-    Types of ml_dtypes, such as bfloat16, may be given as raw bytes, which NumPy loads for them, or as unsigned integers
-    of the same size.
+    Elements of an ml_dtypes type, such as bfloat16, may also be unsigned integers or raw bytes of the same size. NumPy
+    loads these types from files as raw bytes.
     """
     is_text = dtype == np.dtype(object)
     if is_text and array.dtype.kind == "U":
@@ -119,7 +119,7 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
 def _fit_given_array(model_input: DeclaredInput, array: Array) -> Array:
     """Return the caller's array with the element type of an input. Raise a UsageError if type or shape do not fit."""
     name, dtype, dims = model_input.name, model_input.dtype, model_input.dims
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # files may have the other byte order
     if dtype is not None:
         array = _fit_elements(name, dtype, array)
     if dims is not None:
@@ -150,7 +150,7 @@ def random_array(
 ) -> Array:
     """Return random elements: normally distributed floats, integers from `start` to `end` - 1, booleans, or strings.
 
-    Integers of less than a byte are below 2.
+    Integers of less than a byte are below 2. Strings consist of 1 to 3 digits.
 
     Raises:
         UsageError: The array has more than `_MAX_RANDOM` elements, or NumPy cannot represent its shape.
@@ -168,7 +168,7 @@ def random_array(
         return random.integers(0, 2, shape).astype(dtype)
     if "int" in dtype.name:
         end = end if _count_bits(dtype) >= 8 else min(end, 2)  # 0 and 1 fit into every type below a byte
-        return random.integers(min(start, end - 1), end, shape).astype(dtype)
+        return random.integers(min(start, end - 1), end, shape).astype(dtype)  # never an empty range
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     # Doubles are rounded to 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.

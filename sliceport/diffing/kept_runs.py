@@ -46,7 +46,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Keep the result of a run. Ignore a crash, a lack of memory, and outputs that are strings or not arrays."""
+        """Write the result of a run, unless it is a crash or a lack of memory, or contains strings or non-arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
@@ -69,7 +69,7 @@ class KeptRuns:
 
 
 def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
-    """Return the kept runs of a folder. Make the folder if it does not exist.
+    """Return an object that keeps the results of runs in a folder. Make the folder if it does not exist.
 
     Raises:
         UsageError: The folder cannot be made.
@@ -82,9 +82,10 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
 
 
 def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
-    """Return a hash of the text `key`, of a model without its external data files, and of inputs."""
+    """Return a hash of the text `key`, of a model, and of inputs. External data files of ONNX models do not count."""
     digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
     arrays = [part for name in sorted(inputs) for part in (name.encode(), *_hashed_parts(inputs[name]))]
+    # Each part has a hash of its own, so that bytes which move from one part to the next change the result.
     for part in (model.data, model.weights, *arrays):
         digest.update(hashlib.blake2b(part).digest())
     return digest.hexdigest()
@@ -92,5 +93,6 @@ def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
 
 def _hashed_parts(array: Any) -> tuple[bytes, bytes]:
     """Return the element type with the shape, and the elements, as bytes to hash."""
+    # The bytes of an array of objects would be addresses.
     data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return repr((array.dtype.name, array.shape)).encode(), data

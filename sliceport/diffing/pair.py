@@ -46,16 +46,17 @@ class Fingerprint:
         sums: tuple[complex, ...] = ()
         bound, tolerance = 0.0, inner_tolerance_of(flat)
         if tolerance.absolute and flat.size:
-            # NaN and infinities become finite numbers, so that the sums depend on their positions.
+            # NaN and infinities become large finite numbers, so that the sums depend on their positions.
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
-            # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one.
+            # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
+            # arrays may have one sum in common by chance, but hardly three.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
     def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value is equal, or as close as the sums can show."""
+        """Return whether another value has the same type and shape, and equal bytes or close `sums`."""
         if self.kind != other.kind or not self.sums:
             return self.kind == other.kind and self.digest == other.digest
         return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
@@ -123,10 +124,10 @@ class Pair:
         self.note = f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
 
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
-        """Return the fingerprints of the values of both models.
+        """Run both models, and return the fingerprints of their values, first those of the first model.
 
-        The models run on the first of `runs` alone if names can be trusted and each value of the second model has a
-        namesake in the first.
+        The models run on each set of inputs in `runs`. One set is enough if values can be matched by their names: names
+        can be trusted, and each value of the second model has a namesake in the first.
         """
         all_prints: list[list[dict[str, Fingerprint]]] = []
         for inputs in runs:
@@ -162,6 +163,7 @@ class Pair:
                 self._close[name] = match
                 if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
                     self._equal[name] = match
+                # Inputs do not count, because they match by definition.
                 counts["by name" if match == namesake else "by value"] += name not in self._second.inputs
             elif namesake in expected and (self._are_names_kept or name in self._names):
                 self._different[name] = namesake
@@ -170,8 +172,9 @@ class Pair:
         return +counts  # without counts of 0
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match values that differ. Their nodes read matching values, and have the same operator or the same readers.
+        """Match values that differ, if the nodes that write them correspond.
 
+        Such nodes read matched values. They have the same operator, or the same operators read their outputs.
         `unmatched` are the values of the first model without a match; those that are matched here are removed from it.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
@@ -212,13 +215,14 @@ class Pair:
         for candidate in candidates:
             located = self._locate(candidate, arrays, tolerance)
             if located is not None:
+                # Later calls take this value for equal. An output may have no entry in `_different`.
                 name = candidate.output
                 self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
                 return self._enter_body(located, tolerance)
         return None
 
     def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
-        """Yield the parts to test: at first those that end at values that differ, then those that end at the outputs.
+        """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
 
         A part begins at values that are close in both models. The last parts begin at equal values instead, because
         small deviations may add up to a difference.
@@ -259,9 +263,10 @@ class Pair:
         return None if failure is None else Located(replace(case, failure=failure), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
-        """Return the smallest differing part of the first run of a body that differs.
+        """Return a smaller part that differs, from a body of a control flow node.
 
-        Return `located` if it and its counterpart are not a control flow node each, or if no run of a body differs.
+        The part is from the first run of a body that differs. Return `located` if no run differs, or if `located` and
+        its counterpart are not one control flow node each.
         """
         case, _, counterpart = located
         assert counterpart is not None
@@ -320,7 +325,7 @@ def _match_by_value(
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:
-    """Map each value to the sorted operators of the nodes that read it, after "" if it is an output of the graph."""
+    """Map each value to the sorted operators that read it. An output of the graph also has the reader ""."""
     readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
     for node in sorted(graph.nodes, key=lambda node: node.op_type):
         for name in node.reads:

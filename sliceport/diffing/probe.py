@@ -86,7 +86,7 @@ class State:
 
     @classmethod
     def from_json(cls, data: Any) -> State:
-        """Return the state in results.
+        """Read a state from the JSON values of a file of results.
 
         Raises:
             UsageError: The state is damaged, or another version of sliceport wrote it.
@@ -94,6 +94,7 @@ class State:
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
+            # `index` raises a TypeError for floats and strings.
             if any(index(part.get(name, 0)) < 0 for part in (data, *data["cuts"].values()) for name in _NUMBERS):
                 raise ValueError("a number is negative")
             if any(cut["kind"] not in get_args(_CutKind) for cut in data["cuts"].values()):
@@ -107,7 +108,7 @@ class State:
 
 @contextmanager
 def refuse_damage(part: str) -> Iterator[None]:
-    """Turn the errors that malformed JSON values cause into a UsageError about a part of results."""
+    """Raise a UsageError in place of errors that malformed JSON values cause. The message names `part`."""
     try:
         yield
     except UsageError:  # it is a ValueError, too, but has its own message
@@ -131,16 +132,16 @@ class Path:
         self.values = [name for number in self.numbers for name in graph.nodes[number].writes]
 
     def plan(self, state: State) -> Iterator[Cut]:
-        """Yield the cuts of a round.
+        """Yield the parts of the model to run in a round of the search.
 
-        The open range ends with the shortest prefix that fails. In the last round, the part to report is the first cut
-        that fails and is not a `spread`.
+        The node at fault is among the first `state.high` nodes of the path, but not among the first `state.low`. In the
+        last round, the part to report is the first one that fails and is not a `spread`.
         """
         low, high = state.low, state.high
         if state.is_last:
             for depth in _DEPTHS:
                 yield Cut("around", high, depth=depth)
-                yield Cut("spread", high, depth=depth)
+                yield Cut("spread", high, depth=depth)  # all values are outputs, so the device cannot fuse nodes
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
         # WAYS sizes that divide the range evenly, or all sizes if the range has fewer nodes.
@@ -151,18 +152,18 @@ class Path:
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
-        """Return the numbers of the nodes of a cut in the graph."""
+        """Return the positions in the graph of the nodes of a cut."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
-        """Return the names of the outputs of a cut, including values that a probe cannot store."""
+        """Return the names of the outputs of a cut. A probe may be unable to store some of them."""
         nodes = self.nodes_of(cut)
         if cut.kind == "spread":
             return [name for number in nodes for name in self.graph.nodes[number].writes]
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return the case of a cut whose inputs are right values; None if `values` lacks a value that the cut reads."""
+        """Return a cut as a case with inputs from the right `values`; None if they lack a value that it reads."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

@@ -135,7 +135,7 @@ class Round:
     state: State
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Probe:
-        """Choose the cuts of this round, and write a folder that runs them.
+        """Choose the parts of the model to run in this round, and write a folder that runs them on a device.
 
         Raises:
             UsageError: The folder exists or cannot be made, or a probe cannot hold an input or any output of the model.
@@ -145,6 +145,7 @@ class Round:
             graph = graph.anonymised(state.anonymise, state.seed)
             inputs = {name: inputs[old] for name, old in zip(graph.inputs, self.graph.inputs, strict=True)}
         values, chosen, avoided = _choose_cuts(Path(graph), self.good, inputs, state)
+        # The first round must show how the whole model fails.
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
             raise UsageError(
                 "an input of the model, or each of its outputs, has an element type that a probe cannot hold."
@@ -181,9 +182,10 @@ class Round:
 def _choose_cuts(
     path: Path, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
-    """Return right values, the cuts of a round that can run on these values with their cases, and the avoided values.
+    """Choose the cuts of a round whose inputs can be computed and saved.
 
-    Outputs that cannot be saved are left out, and so are cuts that are the same as an earlier cut.
+    Return the computed values by name, each cut with its case, and the names of values that cannot be computed or
+    saved. Leave out outputs that cannot be saved, and cuts that are the same as an earlier cut.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}

@@ -137,7 +137,7 @@ class _Results:
 
     @cached_property
     def outcomes(self) -> dict[Cut, _Outcome]:
-        """The outcome of each cut that ran."""
+        """For each cut that ran, the comparison of its outputs or the failure of its run."""
         return {cut: self._compare(name, cut) for name, cut in self.round.state.cuts.items() if name in self.data}
 
     @property
@@ -174,7 +174,7 @@ class _Results:
         return judge(report, state, verdicts)
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the node at fault if it fails alone, or plan the next round: with a smaller range, or the last one."""
+        """Report the node at fault if it fails alone. Otherwise plan the next round, which may be the last one."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
@@ -183,6 +183,7 @@ class _Results:
             return self._build_reading(report, "no part of the model that was cut out fails like the whole")
         high = min(sizes)
         right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
+        # A right prefix that is longer than a failing one does not narrow the range.
         low = max([state.low, *(size for size in right if size < high)])
         last = [self.path.numbers[high - 1]]
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)
@@ -209,7 +210,7 @@ class _Results:
         )
 
     def _plan_next_round(self, report: DiffReport, state: State) -> Reading:
-        """Return the report about the open range, and the next round."""
+        """Return a report on the nodes that may still be at fault, and the next round."""
         count, last = state.high - state.low, self._describe_node(state.high)
         text = (
             f"the first node that differs is one of {count}: {self._describe_node(state.low + 1)} to {last}"
@@ -231,13 +232,14 @@ class _Results:
         return Reading(replace(report, notes=notes), None)
 
     def _report_part(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
-        """Return the final report, which names the nodes of a cut as the part at fault."""
+        """Return the final report, with the nodes of a cut as the part at fault."""
         graph, good, failure = self.path.graph, self.round.good, verdicts[cut]
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))
         case = self.path.case_of(cut, values)
         if case is None:
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
+        # Cuts of kind `spread` return the values of all nodes, so that the device cannot fuse nodes. These are right.
         spread = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and verdicts[each] is None}
         note = ""
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
@@ -247,6 +249,7 @@ class _Results:
         is_fusion = cut.kind == "around" and (cut.depth, cut.size) in spread
         case = replace(case, failure=failure, is_fusion=is_fusion, note=note)
         expected = good.try_run(case.model, case.inputs)
+        # The name of the engine ends in the name of its provider or device.
         defects = tuple(graph.find_defects(case.model, _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")))
         outcome = self.outcomes[cut]
         compared = () if isinstance(outcome, Failure) else outcome
@@ -254,6 +257,7 @@ class _Results:
         return self._build_reading(replace(report, parts=(part,)))
 
     def _describe_node(self, size: int) -> str:
+        """Return the last of the first `size` nodes of the path as text."""
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
 
     def _compare(self, name: str, cut: Cut) -> _Outcome:
@@ -272,7 +276,7 @@ class _Results:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT
-        value = np.empty(0, measures.get("element", "float32"))
+        value = np.empty(0, measures.get("element", "float32"))  # only its type matters
         default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
 
@@ -285,7 +289,7 @@ def _failure_of(outcome: _Outcome) -> Failure | None:
 
 
 def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> OutputDiff:
-    """Return the comparison of an output from its measures."""
+    """Build the comparison of an output from numbers that a program on the device wrote."""
     if "kind" in measures:
         return OutputDiff(name, status="different", kind=measures["kind"], detail=measures["detail"])
     about: dict[str, Any] = {"element": measures["element"], "shape": tuple(measures["shape"]), "tolerance": tolerance}

@@ -54,7 +54,7 @@ class Search:
         self.best: Case | None = None
 
     def run(self) -> Case | None:
-        """Return the smallest case that the search finds; None if no part that was cut out fails like the model.
+        """Return the smallest part of the model that fails like the model. Return None if no part was found.
 
         Raises:
             BudgetSpent: The time is over before a case is found.
@@ -76,27 +76,27 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
-        """Return the outputs that differ: all if the bad side fails or lacks an input, none if the good side fails."""
+        """Return the outputs that differ: all if the engine `bad` fails or lacks an input, none if `good` fails."""
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _find_named_node(self) -> bool:
-        """Find a case around a node that the message of a failed run names, and return whether there is one."""
+        """Test parts around the nodes that an error message names. Return whether one of them fails like the model."""
         named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
-        """Bisect for the shortest prefix of the path that fails, and return whether there is one."""
-        is_failing = self._try(self._path, self._inputs)
+        """Bisect for the shortest prefix of the ordered nodes that fails. Return whether there is one."""
+        is_failing = self._test(self._path, self._inputs)
         if self._failure.is_of_run and not is_failing:  # a node that no output needs may fail
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
-            is_failing = self._try(self._path, self._inputs)
+            is_failing = self._test(self._path, self._inputs)
         least, size = 1, len(self._path)
         while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
             middle = (least + size) // 2
-            if self._try(self._path[:middle], self._inputs):
+            if self._test(self._path[:middle], self._inputs):
                 size = middle
             else:
                 least = middle + 1
@@ -105,19 +105,19 @@ class Search:
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
 
-        The outputs of the cases are those of the node. The good side computes their inputs from `known`.
+        Each case has the outputs of the node. The engine `good` computes its inputs from the values `known`.
         """
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
-            if boundary is not None and self._try(sorted(numbers), boundary, self._graph.nodes[number].writes):
+            if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
         return False
 
     def _reduce(self) -> None:
-        """Shrink the best case to its last node and a few nodes before it, or else to the nodes that its output needs.
+        """Shrink the best case: to its last node and a few nodes before it, or to the nodes that its output needs.
 
-        Then remove halves of the case, quarters and so on. The good side computes the values of the removed nodes.
+        Then remove halves of the case, quarters and so on. The engine `good` computes the values of removed nodes.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:
@@ -125,7 +125,7 @@ class Search:
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
-                self._try(numbers, self.best.values, self.best.outputs)
+                self._test(numbers, self.best.values, self.best.outputs)
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
@@ -148,10 +148,10 @@ class Search:
         values = self._compute_boundary(best, remaining)
         # An engine may accept the nodes if they have more outputs. So more values become outputs only if none remains.
         outputs = [name for name in best.outputs if name in written]
-        return values is not None and self._try(remaining, values, outputs or None)
+        return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of one node that the engine refuses alone, even with another message; otherwise `best`."""
+        """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`."""
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
@@ -164,23 +164,26 @@ class Search:
         return best
 
     def _check_fusion(self, best: Case) -> Case:
-        """Set `is_fusion`: whether a case of several nodes is right if the values of all its nodes are outputs."""
+        """Return the case, and set `is_fusion` if several nodes are right once all their values are outputs.
+
+        Such outputs prevent an engine from fusing the nodes.
+        """
         if len(best.numbers) == 1:
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
-        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the good side fails
+        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the engine `good` fails
         is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
         return replace(best, is_fusion=is_right)
 
     def _enter_body(self, best: Case) -> Case:
-        """Return a smaller case in the first run of a body of a control flow node that fails; otherwise `best`.
+        """Return a smaller case from a body if `best` is one control flow node; otherwise `best`.
 
-        Each body runs alone, on inputs that the good side computes.
+        Each run of a body is tested alone, on inputs that the engine `good` computes. The first that fails is searched.
         """
         if len(best.numbers) != 1:
             return best
-        with suppress(RunFailed):  # the good side cannot run a body outside its node
+        with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
                 written = {name for node in body.graph.nodes for name in node.writes}
@@ -196,16 +199,16 @@ class Search:
                 if inner is not None:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
                     return replace(inner, scope=scope, holder=best.culprit)
-                break
+                break  # later runs are not searched
         return best
 
     def _fix_shapes(self, best: Case) -> Case:
-        """Set `has_fixed_shapes`, unless the case fails only with open sizes."""
+        """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
         fixed = replace(best, has_fixed_shapes=True)
         return fixed if self.fails(fixed) else best
 
-    def _try(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
-        """Return whether a part of the model fails like the model; if so, it becomes the best case."""
+    def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
+        """Test a part of the model. If it fails like the model, make it the best case and return True."""
         progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
         case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values) if numbers else None
@@ -215,7 +218,7 @@ class Search:
         case = replace(case, failure=failure)
         if len(case.outputs) > 1 and not failure.is_of_run:
             narrow = replace(case, outputs=(failure.output,))
-            case = narrow if self.fails(narrow) else case
+            case = narrow if self.fails(narrow) else case  # the failure may need the other outputs
         self.best = case
         return True
 
@@ -229,10 +232,10 @@ class Search:
     def _compare(
         self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
     ) -> tuple[OutputDiff, ...] | Failure:
-        """Compare the outputs that both sides return for a case, or return the failure of the bad side.
+        """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
-        The result is empty if the good side fails, or if the model fails to run, so that its outputs do not matter. If
-        `tolerance_for` is None, all outputs have the tolerance of the search.
+        The result is empty if the engine `good` fails. It is also empty if the whole model fails to run, because then
+        outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)
@@ -246,12 +249,13 @@ class Search:
         return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
-        """Return the values that some nodes of a case read, as the good side computes them; None if it cannot."""
+        """Compute the values that some nodes of a case read, on the engine `good`. Return None if it fails."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
 def _find_named(graph: Graph, failure: Failure) -> list[int]:
     """Return the numbers of the nodes that the message of a failed run names."""
+    # A match has two groups: a word in quotes, or a word without them.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 
@@ -266,15 +270,15 @@ def search_each(
 ) -> Iterator[tuple[Failure, Located | None]]:
     """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
 
-    The case is None if no part of the model fails, or if the output becomes right once earlier cases have right values.
-    `tolerance_for` returns the accepted difference on the way to an output, or None for the default of the type.
+    The case is None if no part of the model fails, or if the output is right once earlier parts compute right values.
+    `tolerance_for` returns the accepted difference of values that lead to an output; None for the default of the type.
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
         search = Search(graph, bad, good, right_values, failure, tolerance_for(failure.output))
         case = search.run() if failure.output in failing_outputs else None
         yield failure, None if case is None else Located(case)
-        if case is not None and i < len(failures):
+        if case is not None and i < len(failures):  # see which later outputs are right if this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
             failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)

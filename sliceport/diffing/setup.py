@@ -22,7 +22,7 @@ DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of `arrays`, those in `input_shapes`, and chosen shapes for all other inputs with open sizes.
+    """Return shapes: those of `arrays` and `input_shapes`, and chosen shapes for other inputs with open sizes.
 
     `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. It may be None if no axis is open.
 
@@ -52,7 +52,7 @@ def read_shapes(
 def read_tolerances(
     graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
 ) -> Mapping[str, Tolerance | None]:
-    """Return the accepted differences by output, and under an empty name for all other outputs; see `diff`.
+    """Return the accepted difference of each output by name. An empty name stands for all other outputs.
 
     Raises:
         UsageError: A name is not an output of the model.

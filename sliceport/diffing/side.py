@@ -117,7 +117,7 @@ class Side:
         return result
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model in a child, or in this process if the engine isolates its runs itself."""
+        """Run a model in a child process, or in this process if the engine isolates its runs itself."""
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
@@ -155,13 +155,14 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     Args:
         text: The name, and after a colon the options, separated by commas.
         format_name: The format of the model that it runs.
-        option: The option of the caller, for messages.
+        option: The name of the caller's option, for messages.
 
     Raises:
         UsageError: The engine or an option is unknown, an option has no value, or the engine does not run the format.
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
+    # Engines for another format, and engines that only the table of defects contains, have a message of their own.
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
         raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
     if name not in engines:

@@ -1,6 +1,6 @@
 """Verification that a changed model computes the same outputs as the original model on several inputs.
 
-The original model is called the model before, and the changed model is called the model after.
+Attributes called `before` are about the original model, and attributes called `after` about the changed model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class InputRun:
-    """A run of the model before on the reference.
+    """A run of the original model on the engine that computes the expected outputs.
 
     Attributes:
         inputs: The arrays that the model ran on.
@@ -69,8 +69,8 @@ class Verification:
     """The result of a verification.
 
     Attributes:
-        runs: The runs of the model before.
-        differences: The outputs that the model after computes differently.
+        runs: The runs of the original model.
+        differences: The outputs that the changed model computes differently.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
         equality: The sentence about a verification without differences.
     """
@@ -104,8 +104,8 @@ class Trial:
 
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
-        after: The engine of the model after.
-        before: The engine of the model before; None for the reference, whose outputs each `InputRun` contains.
+        after: The engine of the changed model.
+        before: The engine of the original model; None for the reference, whose outputs each `InputRun` contains.
         tolerance_of: Returns the accepted difference from an expected value, for engines that round differently; None
             if all outputs must be equal bit for bit.
     """
@@ -121,10 +121,10 @@ class Verifier:
     """A model before and after a change.
 
     Attributes:
-        before: The model before.
-        after: The model after.
+        before: The original model.
+        after: The changed model.
         reference: The engine that computes the expected outputs.
-        names: For each input and output of the model after that was renamed, its name in the model before.
+        names: For each input and output of the changed model that was renamed, its name in the original model.
         moved: The outputs whose elements are only moved, so that no engine may round them.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
@@ -145,13 +145,13 @@ class Verifier:
         *,
         tries_empty: bool = False,
     ) -> list[InputRun]:
-        """Run the model before with several seeds and sizes of open axes. Note failures after the first run.
+        """Run the original model with several seeds and sizes of open axes. Add a note for each later run that fails.
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
             shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
                 here, the open sizes are primes, then smaller primes, then 1.
-            arrays: Arrays that are used as they are.
+            arrays: Arrays for inputs. All other inputs get random arrays.
             seed: The first seed.
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
@@ -188,10 +188,10 @@ class Verifier:
         return first_that_runs(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
-        """Compare the models on one run after another, until they differ.
+        """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares them, an output cannot be compared, or the outputs of the model before vary
+            NotVerified: No trial compares them, an output cannot be compared, or the outputs of the original model vary
                 from run to run.
             MemoryError: An engine lacks memory.
         """
@@ -207,7 +207,7 @@ class Verifier:
                     differences += self._compare(trial, run)
                 except _NotComparedError as error:
                     self.notes.append(f"not compared {trial.where}{run.label}, {error}")
-                    if run is runs[0]:
+                    if run is runs[0]:  # the engine does not run the original model, so later runs would fail, too
                         skipped.add(trial.where)
                 except NotVerified as error:
                     if not run.is_repeat:
@@ -219,12 +219,14 @@ class Verifier:
         return Verification(tuple(runs), tuple(differences), notes)
 
     def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
-        """Run the models on the inputs of a run, and yield the differences of their outputs.
+        """Run the changed model on the inputs of a run, and yield the differences from the original model.
+
+        If `trial.before` is an engine, it computes the expected outputs. Otherwise, they are `run.outputs`.
 
         Raises:
-            _NotComparedError: The engine does not run the model before; or, in a trial with `before`, it refuses the
-                model after at other sizes of open axes than those of the first run.
-            NotVerified: An output cannot be compared, or the outputs of the model before vary from run to run.
+            _NotComparedError: The engine does not run the original model. Or, in a trial with `before`, it refuses only
+                the changed model, in a run whose open axes have other sizes than in the first run.
+            NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
@@ -243,6 +245,7 @@ class Verifier:
                 # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
                 # original model also runs at other sizes.
                 raise _NotComparedError(f"because the changed model fails: {failed}") from None
+            # The failure proves nothing if the original model does not compute the same outputs again.
             self._check_repeats(trial, run, expected, where)
             yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
             return
@@ -252,7 +255,7 @@ class Verifier:
     def _list_differences(
         self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        """Return the outputs that differ, and add a note for each output that is only close.
+        """Return the outputs that differ. In a trial with `before`, add a note for each output that is only close.
 
         Raises:
             NotVerified: See `_compare`.
@@ -260,6 +263,7 @@ class Verifier:
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
+        # No engine may round elements that the model only moves.
         tolerances = {
             name: EXACT if trial.tolerance_of is None or name in self.moved else trial.tolerance_of(value)
             for name, value in expected.items()
@@ -268,7 +272,7 @@ class Verifier:
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            # If the same engine ran both models, the change causes the rounding.
+            # Without `before`, the reference computed the expected outputs. Another engine may round differently.
             elif output.status == "close" and trial.before is not None:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
@@ -277,13 +281,14 @@ class Verifier:
         return differences
 
     def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
+        """Return the outputs of the original model on an engine. Raise `_NotComparedError` if it fails."""
         try:
             return compute(side, self.before, run.inputs)
         except RunFailed as failed:
             raise _NotComparedError(f"because the original model fails: {failed}") from None
 
     def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
-        """Run the model before again, and raise NotVerified if it fails or computes other outputs."""
+        """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from `expected`."""
         say("running the original model once more")
         try:
             repeated = compute(trial.before or self.reference, self.before, run.inputs)
@@ -316,7 +321,7 @@ def verify_or_refuse(verify: Callable[[], Result]) -> Result:
 
 
 def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
-    """Run a model.
+    """Run a model, and return its outputs by name.
 
     Raises:
         MemoryError: The engine lacks memory.
@@ -336,7 +341,7 @@ def first_that_runs(
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
-    Random integers may be indices that are out of range, or divisors that are 0. So it tries `ATTEMPTS` sets of inputs.
+    Random integers may be indices that are out of range, or divisors that are 0. So try `ATTEMPTS` sets of inputs.
 
     Raises:
         UsageError: See `ModelToRun.make_inputs`.

@@ -95,15 +95,15 @@ class Image:
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
     def _add_field(self, kind: Kind, value: Any) -> int | None:
-        """Add the target of a pointer, and return the value of any member: a number, an address or None for null."""
+        """Return the value to store in a field. For a pointer, add its target and return the address of the target."""
         if kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
             return self._add_array("I" if kind == "uints" else "i", value)
         tensors = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
-        # These structs have a multiple of 8 bytes, so they form an array. A SPLIT without outputs has a null pointer.
+        # A DML_TENSOR_DESC has 16 bytes, so `_add` puts no padding between them, and they form an array.
         array_of_tensors = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, tensor]) for tensor in tensors]
-        return array_of_tensors[0] if array_of_tensors else None
+        return array_of_tensors[0] if array_of_tensors else None  # null for a SPLIT without outputs
 
     def _add_tensor(self, tensor: BufferTensor) -> _Address:
         """Add a DML_BUFFER_TENSOR_DESC and its arrays."""
@@ -121,14 +121,14 @@ class Image:
         )
 
     def _add_array(self, code: str, values: Sequence[int]) -> _Address:
-        """Add numbers of a type, given by its code in the module `array`, and the zeros of `_PADDING`."""
+        """Add an array of numbers, and `_PADDING` zeros after it. `code` is the numbers' type in the module `array`."""
         try:
             return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
         except OverflowError as error:
             raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
-        """Add a struct with these members, and store the offsets of its pointers."""
+        """Add a struct with these values of its members, and store the positions of its pointers."""
         # ctypes does not accept numbers for pointers, so pointers are null at first and are overwritten below.
         struct = kind(*(None if isinstance(value, _Address) else value for value in values))
         start = self._add(bytes(struct))
@@ -148,7 +148,7 @@ class Image:
 
 
 def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Replace the offsets at `pointers` in the `data` of an `Image` by addresses, and return the memory of `data`."""
+    """Turn the offsets at the positions `pointers` of `data` into addresses, and return the memory of `data`."""
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
     for position in pointers:

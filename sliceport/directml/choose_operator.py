@@ -28,7 +28,7 @@ _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator
 
 
 class NotLoweredError(Exception):
-    """The error for a copy that no operator can perform: the code of the `Refusal`, and the broken rule as message."""
+    """The error for a copy that no operator can perform. `code` becomes the code of the node's `Refusal`."""
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)
@@ -57,11 +57,12 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         NotLoweredError: No operator can perform the copy at this level.
     """
     if selects_all:
+        # ELEMENT_WISE_IDENTITY may change the bits of a float NaN, so floats are copied as integers.
         carried_type = _INTEGER_OF_FLOAT.get(element, element)
         try:
             return _build_with_best_carrier(copy, carried_type, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
-            pass  # SLICE accepts more data types at the lowest levels.
+            pass  # try a slice: at the lowest levels, SLICE accepts more data types
     if SLICE1.support(level):
         return _build_with_best_carrier(copy, element, level, SLICE1, _build_slice1)
     if any(selected.step < 0 for selected in copy.selected[0]):
@@ -76,18 +77,18 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return the operator of `schema` that copies the elements as the best data type that it accepts.
+    """Return an operator of `schema` for a copy. It copies the elements as the best data type that it accepts.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, accepts no data type that carries the elements, or
-            has limits that the copy exceeds, or elements of an output share an address.
+        NotLoweredError: The operator does not exist at this level, or it accepts no data type that can hold the
+            elements. Or the copy exceeds a limit of the operator, or elements of an output share an address.
     """
     support = schema.support(level)
     if support is None:
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
     for carrier in find_carriers(element, support.data_types):  # best first
         recast = copy.recast(carrier)
-        if recast is not None:
+        if recast is not None:  # the copy needs only whole elements of the carrier
             _check_limits(recast, level, schema, support)
             return _build_operator(recast, carrier, support, build)
     raise NotLoweredError(
@@ -115,7 +116,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy, with tensors padded by leading dimensions of 1 to the operator's least rank."""
+    """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts."""
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
     outputs = [
@@ -136,36 +137,38 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
     return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
 
 
-def _build_slice1(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice1:
+def _build_slice1(
+    copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int
+) -> Slice1:
     windows = [window(selected) for selected in copy.selected[0]]
     return Slice1(
         input_tensor,
         outputs[0],
         input_tensor.rank,
-        (0,) * padding + tuple(axis.offset for axis in windows),
-        (1,) * padding + tuple(axis.size for axis in windows),
-        (1,) * padding + tuple(axis.stride for axis in windows),
+        (0,) * added_dims + tuple(axis.offset for axis in windows),
+        (1,) * added_dims + tuple(axis.size for axis in windows),
+        (1,) * added_dims + tuple(axis.stride for axis in windows),
     )
 
 
-def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice:
+def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Slice:
     ranges = copy.selected[0]
     return Slice(
         input_tensor,
         outputs[0],
         input_tensor.rank,
-        (0,) * padding + tuple(selected[0] for selected in ranges),
-        (1,) * padding + tuple(map(len, ranges)),
-        (1,) * padding + tuple(selected.step for selected in ranges),
+        (0,) * added_dims + tuple(selected[0] for selected in ranges),
+        (1,) * added_dims + tuple(map(len, ranges)),
+        (1,) * added_dims + tuple(selected.step for selected in ranges),
     )
 
 
-def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Split:
+def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Split:
     assert copy.split_axis is not None
-    return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + padding)
+    return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + added_dims)
 
 
 def _build_identity(
-    _copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], _padding: int
+    _copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], _added_dims: int
 ) -> Operator:
     return ElementWiseIdentity(input_tensor, outputs[0])

@@ -59,7 +59,7 @@ def to_header(program: Program) -> str:
     Each refused node, and each output that lies in its input's buffer, becomes a comment.
     """
     indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
-    # Siblings share a call, which gets the name of the first sibling: in reversed order, that name is stored last.
+    # Nodes can share a call, which gets the name of the first node: in reversed order, that name is stored last.
     names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
     lines = [_HEAD.format(level=program.feature_level)]
     for operator, i in indices.items():

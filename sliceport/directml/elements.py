@@ -42,7 +42,7 @@ class Carrier:
 
 
 def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
-    """Yield the carriers for elements of an ONNX type, best first, among the data types that an operator accepts.
+    """Yield the ways to copy elements of an ONNX type as one of `data_types`, best first.
 
     >>> next(find_carriers("BFLOAT16", frozenset({DataType.UINT16})))
     Carrier(data_type=<DataType.UINT16: 4>, spread=1, group=1)

@@ -63,7 +63,7 @@ def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < extent * width:
         raise InvalidDescriptor(f"{name}: the tensor reaches {extent * width} bytes, but its buffer has {data.size}.")
-    whole = data[: data.size // width * width]
+    whole = data[: data.size // width * width]  # NumPy views only whole elements
     return whole.view(np.dtype(f"u{width}"))
 
 
@@ -79,19 +79,22 @@ def _strides(tensor: BufferTensor) -> tuple[int, ...]:
 
 
 def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
-    """Return the element offset of each point of the grid whose dimension `dim` has the indices `coordinates[dim]`."""
+    """Return the element offsets for all combinations of coordinates, as an array with one axis per dimension.
+
+    `coordinates[dim]` are the coordinates to combine in dimension `dim`.
+    """
     rank = len(strides)
     total = np.zeros((1,) * rank, np.int64)
     for dim, (indices, stride) in enumerate(zip(coordinates, strides, strict=True)):
         offsets = indices if stride == 1 else indices * stride
         offsets = offsets.reshape([-1 if other == dim else 1 for other in range(rank)])
         is_zero = total.size == 1 and not total.any()
-        total = offsets if is_zero else total + offsets  # adding to a single 0 would copy a large grid
+        total = offsets if is_zero else total + offsets  # adding a large array to a single 0 would copy it
     return total
 
 
 def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) -> Offsets:
-    """Return for each element of output `number`, whose indices are given, the offset of the input element to copy."""
+    """Return the offsets of the input elements to copy to output `number`, which has `indices` in each dimension."""
     coordinates = list(indices)
     if isinstance(operator, Slice1):
         for dim, stride in enumerate(operator.input_window_strides):

@@ -22,11 +22,11 @@ class Options:
 
     Attributes:
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced, except outputs of other slicing nodes: an axis order
-            (`NHWC`, `0,2,3,1`), which holds for tensors of its rank, or strides in elements by value name. All other
-            tensors are packed row-major.
+        input_layout: Memory layout of the inputs of slicing nodes that no other slicing node writes. It is an axis
+            order (`NHWC`, `0,2,3,1`), which applies to inputs of its rank, or strides in elements by value name. All
+            other tensors are packed row-major.
         output_layout: The same for the outputs, also where another slicing node reads them.
-        views: Whether forward slices become views of the input's buffer if DirectML can bind such a view.
+        views: Whether a forward slice is read in its input's buffer, without a copy, if DirectML can bind it there.
 
     Raises:
         UsageError: A layout is a str but not an axis order.
@@ -56,7 +56,7 @@ class Options:
     def __post_init__(self) -> None:
         for layout in (self.input_layout, self.output_layout):
             if isinstance(layout, str):
-                axis_order(layout)
+                axis_order(layout)  # raises UsageError if it is not an axis order
 
 
 def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
@@ -72,7 +72,7 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """Return the strides of a value of `shape` in a layout, or None for packed row-major.
+    """Return the strides that a layout gives to the tensor named `value`. Return None for packed row-major.
 
     An axis order such as NHWC does not apply to a value of another rank.
 
@@ -102,8 +102,8 @@ def has_same_layout(region: Region, input_strides: Strides | None, output_stride
     """Whether input and output of a region that selects all elements have the same strides on axes longer than 1."""
     source = packed_strides(region.input_shape) if input_strides is None else input_strides
     target = packed_strides(region.output_shape) if output_strides is None else output_strides
-    return _strides_of_longer(region.input_shape, source) == _strides_of_longer(region.output_shape, target)
+    return _strides_of_longer_axes(region.input_shape, source) == _strides_of_longer_axes(region.output_shape, target)
 
 
-def _strides_of_longer(shape: Sequence[int], strides: Strides) -> list[int]:
+def _strides_of_longer_axes(shape: Sequence[int], strides: Strides) -> list[int]:
     return [stride for size, stride in zip(shape, strides, strict=True) if size != 1]

@@ -44,7 +44,7 @@ class _Lowering:
     Attributes:
         options: The options of the call.
         buffers: The locations of values.
-        slices: A cache of checked operators for single cuts, because identical layers repeat the same cuts.
+        slices: A cache of checked operators for single outputs, because identical layers repeat the same slices.
         ids: An iterator over unused operator numbers.
     """
 
@@ -54,7 +54,7 @@ class _Lowering:
     ids: Iterator[int] = field(default_factory=count)
 
     def make_call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
-        """Return a call of an operator, with the next number, on the input at `source` and the buffers of `outputs`."""
+        """Return a new call of an operator. It reads the input at `source` and writes the values named in `outputs`."""
         return Call(next(self.ids), operator, source.binding, tuple(map(Binding, outputs)))
 
 
@@ -66,7 +66,8 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     """
     options = options or Options()
     state = _Lowering(options, Buffers(options))
-    # With views, most siblings need no operator, so they are lowered one by one.
+    # Siblings are Slices of one value that together tile an axis, so that one SPLIT can compute them. With views, most
+    # of them need no operator, so they are lowered one by one.
     groups = {} if options.views else group_siblings(nodes)
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
@@ -82,7 +83,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
 
 
 def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
-    """Lower one node by itself, without its siblings."""
+    """Lower one node by itself, not together with other nodes."""
     if isinstance(node, Refused):
         return LoweredNode(node, "refused", node.refusal)
     if isinstance(node, Folded):
@@ -96,7 +97,8 @@ def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
 
 
 def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """Return the calls and aliases of one node, none if it selects nothing, or raise NotLoweredError."""
+    """Return the calls and the aliases for a node's outputs, or raise NotLoweredError if one cannot be lowered."""
+    # A cut is an output with the elements that it selects. Outputs that are left out or empty need no operator.
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:
         return [], []
@@ -121,9 +123,9 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     return calls, aliases
 
 
-def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
-    """Lower siblings, given by position, to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in group.items() if isinstance(node, Resolved)}
+def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
+    """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
+    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
@@ -137,14 +139,14 @@ def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
-    """Return a call of one SPLIT for cuts, or None if they do not tile an axis or SPLIT cannot compute them."""
+    """Return a call of one SPLIT that computes `cuts`. Return None if they tile no axis or SPLIT is unable to."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None
     axis, order = tiled
     parts = [cuts[i] for i in order]
     if prod(parts[0].region.input_shape) > _MAX_ELEMENTS:
-        return None
+        return None  # `_make_slice_call` raises an error for this size
     strides = [state.buffers.output_strides(cut) for cut in parts]
     copy = StridedCopy.of([cut.region for cut in parts], source.strides, strides, axis)
     try:
@@ -156,7 +158,7 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
 
 
 def _make_slice_call(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
-    """Return a call for one cut, or raise NotLoweredError. Equal regions, types and strides share an operator."""
+    """Return a call that computes one output, or raise NotLoweredError. Equal slices share an operator."""
     region, strides, level = cut.region, state.buffers.output_strides(cut), state.options.feature_level
     key = (region, element, source.strides, strides)
     if key not in state.slices:

@@ -44,7 +44,7 @@ class Slice1(_OneOutput):
     input_window_strides: tuple[int, ...]
 
     def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless the window lies within the input and has an element for each of the output."""
+        """Raise InvalidDescriptor unless the window lies within the input and has enough elements for the output."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -58,7 +58,7 @@ class Slice1(_OneOutput):
             if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
                 raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
             reachable = 1 + (size - 1) // abs(stride)
-            if self.output_tensor.sizes[dim] > reachable:  # the page allows a smaller output
+            if self.output_tensor.sizes[dim] > reachable:  # the documentation allows a smaller output
                 raise InvalidDescriptor(
                     f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but a window of {size} walked in "
                     f"steps of {abs(stride)} has {reachable} elements"
@@ -160,7 +160,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
         if support is None:
             raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
         tensors = (operator.input_tensor, *operator.outputs)
-        for i, tensor in enumerate(tensors):
+        for i, tensor in enumerate(tensors):  # the first is the input
             output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
             name = "InputTensor" if i == 0 else output_name
             tensor.check(name)
@@ -186,7 +186,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
 
 
 def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
-    """Raise InvalidDescriptor unless DimensionCount and the length of each array are the rank."""
+    """Raise InvalidDescriptor unless DimensionCount and the length of each array equal the rank of the tensors."""
     if dimension_count != rank:
         raise InvalidDescriptor(f"DimensionCount must be the rank of the tensors, {rank}, got {dimension_count}")
     for name, values in arrays.items():
@@ -205,7 +205,7 @@ def _check_window(dim: int, first: int, end: int, input_size: int, size: int) ->
 
 
 def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
-    """Convert a tensor to JSON values with DirectML.h's field names. A field that is None or 0 is left out.
+    """Convert a tensor to JSON values with DirectML.h's field names. Unset strides, alignment and flags are left out.
 
     >>> from sliceport.directml.tensor import DataType
     >>> tensor_to_json(BufferTensor.of(DataType.FLOAT32, (2, 3)))

@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A tensor of an operator bound to the buffer of a value of the model.
+    """The place of an operator's tensor in a buffer, which holds a value of the model.
 
     Attributes:
         value: Name of the value.
@@ -104,7 +104,7 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node. Only nodes with the verdict `lowered`, `alias` or `empty` are sure to be resolved."""
+        """The node, which must be resolved. It always is for the verdicts `lowered`, `alias` and `empty`."""
         assert isinstance(self.node, Resolved)
         return self.node
 
@@ -137,7 +137,7 @@ class Program:
 
     Attributes:
         feature_level: The DirectML feature level that the operators need.
-        nodes: One entry per node, in the model's order.
+        nodes: The nodes, in the model's order.
         source: The model; None if models of its format cannot be annotated.
     """
 
@@ -196,16 +196,16 @@ class Program:
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a new folder: `program.json`, `program.hpp`, DxDispatch files for each call, the annotated model.
+        """Write `program.json`, `program.hpp`, and DxDispatch files for each call into a new folder.
 
-        If `source` is None, no model is written. The folder is written under another name and then renamed, so that it
-        is never seen incomplete. With `overwrite`, it replaces a folder that this method wrote earlier.
+        The annotated model is written, too, unless `source` is None. The folder is written under another name and then
+        renamed, so that it is never seen incomplete. With `overwrite`, it replaces a folder of an earlier call.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, or is not from this method, or cannot be created.
+            UsageError: The folder cannot be created. Or it exists, and `overwrite` is false or another program made it.
             ModelError: The annotated model cannot be written.
         """
-        # The folder to replace may hold an annotated model of another format.
+        # With `overwrite`, a folder that holds only these files is replaced. Its model may have another format.
         models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)
@@ -227,9 +227,10 @@ class Program:
             self.source.write_annotated(folder, self.nodes, files)
 
     def _file_names(self) -> dict[int, str]:
-        """Return a file name for each call: its number, and the name of the first node that it computes."""
+        """Return a file name for each call, such as `0007_node_name`: its number and the name of its first node."""
         names: dict[int, str] = {}
         for node in self.nodes:
+            # The number identifies the file, so the name may be cut to fit the limits of file systems.
             safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
             for call in node.calls:
                 names.setdefault(call.id, f"{call.id:04d}_{safe_name}" if safe_name else f"{call.id:04d}")

@@ -11,22 +11,26 @@ from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """Map the position of each node with siblings to the positions of its whole group, in order along the axis."""
+    """Find groups of Slices that one SPLIT can compute. Map each member's position to all positions of its group.
+
+    The positions of a group are in order along the axis that its Slices tile.
+    """
     regions: dict[int, Region] = {}
-    runs_by_axis: dict[tuple[tuple[str, ...], str, int], dict[int, range]] = defaultdict(dict)
+    ranges_by_axis: dict[tuple[tuple[str, ...], str, int], dict[int, range]] = defaultdict(dict)
     for i, node in enumerate(nodes):
         if not isinstance(node, Resolved) or len(node.cuts) != 1 or not node.cuts[0].output:
             continue
         region = node.cuts[0].region
         sliced = [axis for axis, size in enumerate(region.input_shape) if region.ranges[axis] != range(size)]
+        # A SPLIT cuts one axis into parts with a step of 1.
         if not region.is_empty and len(sliced) == 1 and region.ranges[sliced[0]].step == 1:
             regions[i] = region
-            runs_by_axis[node.scope, node.input, sliced[0]][i] = region.ranges[sliced[0]]
+            ranges_by_axis[node.scope, node.input, sliced[0]][i] = region.ranges[sliced[0]]
     groups: dict[int, list[int]] = {}
-    for (_, _, axis), runs in runs_by_axis.items():
-        size = regions[next(iter(runs))].input_shape[axis]  # all these nodes slice the same value
-        for group in find_tilings(runs, size):
-            # A member may drop or add axes of size 1, which a SPLIT cannot do.
+    for (_, _, axis), ranges in ranges_by_axis.items():
+        size = regions[next(iter(ranges))].input_shape[axis]  # all these nodes slice the same value
+        for group in find_tilings(ranges, size):
+            # This refuses a group if a member drops or adds axes of size 1, which a SPLIT cannot do.
             if find_tiled_axis([regions[i] for i in group]):
                 groups.update(dict.fromkeys(group, group))
     return groups

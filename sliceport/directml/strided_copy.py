@@ -17,16 +17,17 @@ from sliceport.slicing import Region, coalesce
 
 @dataclass(frozen=True, slots=True)
 class StridedCopy:
-    """One input copied to one or more outputs, outermost axis first.
+    """A copy of elements from one input buffer to one or more output buffers.
 
-    An axis has more than one input element, unless `recast` puts all its elements into one larger element. So the copy
-    of a single element has no axes.
+    The axes are listed from outermost to innermost. Axes of one element are left out, so the copy of a single element
+    has no axes. An exception is an axis whose elements `recast` puts into one larger element.
 
     Attributes:
         sizes: Input size per axis.
         input_strides: Elements of the input buffer per step along each axis.
-        selected: Per output, the indices selected on each axis.
-        output_strides: Per output, elements of its buffer per step along each axis (any number for a single index).
+        selected: For each output, the selected indices on each axis.
+        output_strides: For each output, elements of its buffer per step along each axis. The number for an axis with a
+            single index has no meaning.
         split_axis: The axis that the outputs tile, as a position in `sizes`; None for a copy to one output.
     """
 
@@ -44,7 +45,10 @@ class StridedCopy:
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
     ) -> StridedCopy:
-        """Return the copy of regions, coalesced in the best of several axis orders.
+        """Return the copy of each region to its own output.
+
+        Neighbouring axes are merged where the strides allow it. If the strides are not packed, the order of the axes is
+        chosen so that few axes remain.
 
         Args:
             regions: The non-empty region of each output; all have the same input shape.
@@ -55,7 +59,7 @@ class StridedCopy:
         shape = regions[0].input_shape
         all_packed = input_strides is None and all(strides is None for strides in output_strides)
         if all_packed and split_axis is None:
-            # Most copies are of this kind, and need no aligned strides.
+            # A shortcut for most copies: merged axes of packed tensors are packed again.
             sizes, selected, _ = coalesce(shape, regions[0].ranges)
             output = packed_strides([len(indices) for indices in selected])
             return cls(tuple(sizes), packed_strides(sizes), (tuple(selected),), (output,))
@@ -64,16 +68,16 @@ class StridedCopy:
             _align_strides(region, packed_strides(region.output_shape) if requested is None else requested)
             for region, requested in zip(regions, output_strides, strict=True)
         )
-        copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._drop_repeats()
+        copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._simplify_axes()
         if all_packed:
             return copy._coalesce()  # another order would merge no more axes of packed tensors
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
-        # Few axes fit more operators, and a unit stride lets elements of less than a byte be copied in groups.
+        # Operators accept few axes. With an innermost stride of 1, small elements can be copied in groups.
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...]:
-        """Per output, the number of elements selected on each axis."""
+        """For each output, the number of selected indices on each axis."""
         return tuple(tuple(map(len, selected)) for selected in self.selected)
 
     @property
@@ -82,29 +86,33 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """Return the copy of the same bytes as elements of `carrier`, or None if a carrier element would be cut."""
+        """Return the copy of the same bytes as elements of another data type, which may be wider or narrower.
+
+        Return None if several elements share a carrier element and the copy needs only some of them.
+        """
         if carrier.spread > 1:
             return self._split_elements(carrier.spread)
         if carrier.group > 1:
             return self._group_elements(carrier.group)
         return self
 
-    def _drop_repeats(self) -> StridedCopy:
-        """Return this copy with broadcast axes (stride 0) cut to the selected indices, and without axes of one element.
+    def _simplify_axes(self) -> StridedCopy:
+        """Return this copy with shorter broadcast axes, and without axes of one element.
 
-        All indices of a broadcast axis read the same element, so only their number matters.
+        All indices of a broadcast axis (stride 0) read the same element. So only the number of selected indices
+        matters, and the axis is shortened to this number.
         """
         sizes, selected = list(self.sizes), [list(ranges) for ranges in self.selected]
         for axis, stride in enumerate(self.input_strides):
-            if stride == 0 and axis != self.split_axis:
+            if stride == 0 and axis != self.split_axis:  # on the split axis, the outputs select different numbers
                 sizes[axis] = len(selected[0][axis])
                 for ranges in selected:
                     ranges[axis] = range(sizes[axis])
-        narrowed = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
-        return narrowed._reorder([axis for axis, size in enumerate(sizes) if size > 1])
+        shortened = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
+        return shortened._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
-        """Return this copy with the axes in `order` only, in this order; `split_axis` must be one of them."""
+        """Return this copy with only the axes in `order`, in that order. A `split_axis` must be one of them."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
@@ -114,10 +122,10 @@ class StridedCopy:
         )
 
     def _list_orders(self) -> list[list[int]]:
-        """Return the axis orders to try: all orders of up to 4 axes.
+        """Return the orders of axes to try.
 
-        More axes have too many orders, so only these are tried: the original order, and for the input and each output
-        the order in which its strides fall.
+        Up to 4 axes are tried in all orders. More axes have too many orders, so only these are tried: the original
+        order and, for each buffer, the order from its largest stride to its smallest.
         """
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
@@ -126,12 +134,12 @@ class StridedCopy:
         return [axes, *(sorted(axes, key=strides.__getitem__, reverse=True) for strides in layouts)]
 
     def _coalesce(self) -> StridedCopy:
-        """Return this copy with neighbouring axes merged that are contiguous in the input and in every output."""
+        """Return this copy with neighbouring axes merged if they are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
         # Only a SPLIT has several outputs. They select all of every axis but one, so the same axes merge for each.
         sizes, _, innermost = merged[0]
-        # groups[i]: the original axes that make up merged axis i, up to innermost[i].
+        # `innermost[i]` is the last original axis in merged axis i, and `groups[i]` are all of them.
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
         output_strides = tuple(
             tuple(_take_innermost_stride(group, counts, strides) for group in groups)
@@ -149,10 +157,10 @@ class StridedCopy:
         )
 
     def _is_contiguous(self, axis: int) -> bool:
-        """Whether the stride of `axis` spans the whole next axis, in the input and in every output.
+        """Whether a step along `axis` skips exactly the whole next axis, in the input and in every output.
 
-        In an output, an axis with one selected index has no stride to compare. It is about to be merged with the axis
-        outside of it, so the next longer axis is compared instead.
+        In an output, the stride of an axis with one selected index has no meaning. Then the stride of the nearest outer
+        axis with several indices is compared, if the input is contiguous up to that axis.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -166,12 +174,12 @@ class StridedCopy:
         return True
 
     def _is_contiguous_in_input(self, axis: int) -> bool:
-        """Whether the input's stride of `axis` spans the whole next axis, and the outputs do not tile the next axis."""
-        inner = axis + 1
+        """Whether a step along `axis` of the input skips exactly the whole next axis, which is not the split axis."""
+        inner = axis + 1  # if this is the split axis, an output has only a part of it
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
     def _split_elements(self, spread: int) -> StridedCopy:
-        """Return the copy of each element as `spread` smaller ones, along a new innermost axis."""
+        """Return this copy with each element replaced by `spread` smaller ones along a new innermost axis."""
         return StridedCopy(
             (*self.sizes, spread),
             (*(stride * spread for stride in self.input_strides), 1),
@@ -181,9 +189,10 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """Return the copy of `group` innermost elements as one larger element, or None if a larger one would be cut.
+        """Return this copy with every `group` neighbouring elements replaced by one larger element.
 
-        The last group of a buffer may be partly padding, like the last byte of a 4-bit tensor.
+        Return None if the copy needs only a part of a larger element. But the last larger element of a buffer may be
+        partly padding, like the last byte of a tensor of 4-bit elements.
         """
         if not self.sizes:  # a single element, which is copied with the padding after it
             return self
@@ -193,16 +202,16 @@ class StridedCopy:
             return None
         selected, output_strides = [], []
         for ranges, strides, counts in zip(self.selected, self.output_strides, self.counts, strict=True):
-            run = ranges[inner]
-            if run.step != 1 or run.start % group or (len(run) > 1 and strides[inner] != 1):
+            indices = ranges[inner]
+            if indices.step != 1 or indices.start % group or (len(indices) > 1 and strides[inner] != 1):
                 return None
             # A partial last group must stand at the end of the input's axis, and nothing may follow it in the output.
-            if len(run) % group and (run.stop != size or any(count > 1 for count in counts[:inner])):
+            if len(indices) % group and (indices.stop != size or any(count > 1 for count in counts[:inner])):
                 return None
             outer_strides = zip(strides[:inner], counts[:inner], strict=True)
             if any(stride % group for stride, count in outer_strides if count > 1):
                 return None
-            selected.append((*ranges[:inner], range(run.start // group, -(-run.stop // group))))
+            selected.append((*ranges[:inner], range(indices.start // group, -(-indices.stop // group))))  # rounded up
             output_strides.append((*(stride // group for stride in strides[:inner]), 1))
         return StridedCopy(
             (*self.sizes[:inner], -(-size // group)),
@@ -214,12 +223,12 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
-    """Return an output's strides by input axis. An axis with one selected index gets 1, because it needs no stride."""
-    # Added and dropped axes have size 1, so the longer axes of input and output are the same, in order.
+    """Return the stride of an output for each input axis. An axis with one selected index needs none and gets 1."""
+    # Only axes of size 1 are added or dropped, so input and output have the same longer axes in the same order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the output stride of merged axes: that of their innermost axis with several selected indices, if any."""
+    """Return the stride of the innermost axis in `group` with several indices. Without one, any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -101,9 +101,10 @@ def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Return the size in bytes of the smallest buffer for a tensor, a multiple of 4, as DMLCalcBufferTensorSize does.
+    """Return the size in bytes of the smallest buffer for a tensor, rounded up to a multiple of 4.
 
-    The result never wraps; the C function wraps at 32 bits for a tensor with strides. An empty tensor needs 0 bytes.
+    DMLCalcBufferTensorSize returns the same, but overflows at 32 bits for a tensor with strides. An empty tensor needs
+    0 bytes.
 
     >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
     8
@@ -113,7 +114,7 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
 
 
 def _span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Return the number of elements from the first to the last one in the buffer, both included; None is packed."""
+    """Return how many elements of its buffer a tensor spans, from first to last. Strides of None are packed."""
     if strides is None or 0 in sizes:
         return prod(sizes)
     return 1 + element_offset([size - 1 for size in sizes], strides)
@@ -131,7 +132,8 @@ class BufferTensor:
         strides: Number of elements from one index to the next in each dimension; None for packed row-major. A stride of
             0 repeats elements. A stride above that of a packed tensor skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
-        guaranteed_base_offset_alignment: Number of bytes that divides the binding's offset; 0 promises nothing.
+        guaranteed_base_offset_alignment: Promise that the tensor starts at a multiple of this many bytes in its buffer;
+            0 promises nothing.
         flags: DML_TENSOR_FLAGS; 1 is OWNED_BY_DML.
     """
 
@@ -146,7 +148,7 @@ class BufferTensor:
     def of(
         cls, data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None, *, alignment: int = 0
     ) -> BufferTensor:
-        """Return the tensor with the smallest buffer that it fits in; the strides of a packed tensor become None.
+        """Return a tensor with the smallest buffer that it fits in. Strides of a packed tensor are replaced by None.
 
         Raises:
             InvalidDescriptor: The numbers of sizes and strides differ.
@@ -176,12 +178,12 @@ class BufferTensor:
 
     @cached_property
     def effective_strides(self) -> tuple[int, ...]:
-        """The strides; for a packed tensor, whose `strides` are None, those of its sizes in row-major order."""
+        """The strides. If `strides` is None, the strides of the packed tensor are computed from its sizes."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def physical_size(self) -> int:
-        """Number of elements from the first to the last one in the buffer, both included; 0 for an empty tensor."""
+        """Number of elements of the buffer that the tensor spans, from first to last; 0 for an empty tensor."""
         return _span(self.sizes, self.strides)
 
     @property
@@ -231,9 +233,9 @@ class BufferTensor:
         return replace(self, sizes=(1,) * missing + self.sizes, strides=strides)
 
     def check(self, name: str) -> None:
-        """Check the rules that DirectML has for every buffer tensor, by its documentation and its behavior.
+        """Check the tensor against the rules that DirectML has for every buffer tensor.
 
-        DirectML.dll and this method differ from the documentation in two rules. An alignment must be at least 16
+        Two rules follow DirectML.dll, which differs from its documentation. An alignment must be at least 16
         (documented: the size of an element). TotalTensorSizeInBytes need not be a multiple of 4.
 
         Args:

@@ -42,7 +42,8 @@ class Buffers:
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
 
     def store_output(self, cut: Cut, node: Resolved) -> None:
-        """Store the location of an output of a lowered node, so that a later node reads what this node writes."""
+        """Store where a lowered node writes an output, so that later nodes read it there."""
+        # `find_alias` has already stored the location of a view.
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
@@ -54,23 +55,23 @@ class Buffers:
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """Return the alias of an output that lies in its input's buffer, or None if the output needs a copy.
+        """Return an alias for an output that can be read in its input's buffer. Return None if it needs a copy.
 
-        An output that is the whole input in the same layout is an alias. With `Options.views`, a forward slice whose
-        output has no requested layout is an alias, too. An alias that is not a whole packed buffer is a view, and
-        DirectML must be able to bind it. Views are stored, so that `locate_input` finds them for later nodes.
+        Two kinds of outputs can be read there: the whole input in the same layout and, with `Options.views`, a forward
+        slice whose output has no requested layout. An output that is not the whole packed buffer becomes a view, a
+        strided tensor that DirectML must be able to bind. Views are stored, so that later nodes read them.
         """
         region = cut.region
         requested = self.output_strides(cut)
         if region.selects_all and has_same_layout(region, source.strides, requested):
             if source.strides is None:
-                return Alias(cut.output, source.binding.value)  # only views have an offset, and views have strides
+                return Alias(cut.output, source.binding.value)  # its input has no offset, as only a view has one
         elif not self._options.views or requested is not None or any(selected.step < 0 for selected in region.ranges):
             return None
         return self._make_view(cut, node, source)
 
     def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """Store and return a strided view of the input's buffer, or return None if DirectML cannot bind it."""
+        """Return a strided view of the input's buffer, and store it. Return None if DirectML cannot bind it."""
         region = cut.region
         input_strides = packed_strides(region.input_shape) if source.strides is None else source.strides
         offset = element_offset([selected[0] for selected in region.ranges], input_strides)
@@ -87,12 +88,12 @@ class Buffers:
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
     def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
-        """Return the tensor of a view, or None if the slice operator of the feature level accepts no such tensor."""
+        """Return the tensor of a view. Return None if the slice operator of the feature level does not accept it."""
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         assert support is not None  # SLICE exists at every level
-        carrier = next(find_carriers(element, support.data_types))  # an unsigned type carries any element
-        if carrier.spread > 1 or carrier.group > 1:
+        carrier = next(find_carriers(element, support.data_types))  # unsigned types carry any element, so one exists
+        if carrier.spread > 1 or carrier.group > 1:  # the carrier is narrower or wider than an element
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
         if tensor.rank > support.max_rank or not tensor.is_addressable:
@@ -102,8 +103,8 @@ class Buffers:
 
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
-    """Return the strides of the region's output over the buffer of its input. An axis of size 1 gets 0."""
-    # Added and dropped axes have size 1, so the longer axes of input and output are the same, in order.
+    """Return the strides of the region's output in the buffer of its input. An axis of size 1 gets 0."""
+    # Only axes of size 1 are added or dropped, so input and output have the same longer axes in the same order.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

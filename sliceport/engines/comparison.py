@@ -93,6 +93,7 @@ class Report:
         return f"{count_of(len(self.comparisons), 'comparison')}{': ' * bool(counts)}{', '.join(counts)}"
 
     def _count(self) -> dict[str, int]:
+        """Return the number of comparisons with each status, including 0."""
         counts = Counter(comparison.status for comparison in self.comparisons)
         return {status: counts[status] for status in get_args(Status)}
 
@@ -138,7 +139,7 @@ def compare_node(
     Args:
         lowered: The node and its operators.
         engine: The engine.
-        values: The values that operators read, and the expected outputs, by name.
+        values: The tensors that the node or its operators read, and the expected outputs, by name.
         cache: Outputs of operators by engine and operator number. This function adds to it, because several nodes can
             share an operator.
         reference: Name of the engine that computed `values`.
@@ -152,7 +153,7 @@ def compare_node(
     node = lowered.resolved
     try:
         if isinstance(engine, OperatorValidator):
-            libraries = [engine.validate(call.operator) for call in lowered.calls]
+            libraries = [engine.validate(call.operator) for call in lowered.calls]  # one library accepts them all
             return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
         if isinstance(engine, OperatorEngine):
             actual = _run_operators(lowered, engine, values, cache)
@@ -168,7 +169,7 @@ def compare_node(
         detail = f"{node.label}: {engine.name} failed: {reason}"
         return Comparison(lowered, engine.name, "error", detail, alone=alone)
     byte_count = 0
-    for cut in node.cuts:
+    for cut in node.cuts:  # one for each output
         if not cut.output or (cut.output not in actual and not cut.used):
             continue  # the output has no name, or nothing reads it, so that an engine may leave it out
         expected = values[cut.output]
@@ -187,7 +188,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add known defects of an engine to a comparison that they explain. Without defects, return it unchanged."""
+    """Return the comparison with the known defects of an engine that explain it. No defects leave it unchanged."""
     if not defects:
         return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
@@ -201,8 +202,9 @@ def _run_operators(
     values: Mapping[str, TensorBytes],
     cache: dict[tuple[str, int], list[Bytes]],
 ) -> dict[str, Bytes]:
-    """Run the operators of a node and return the bytes of each output, including aliases and empty outputs."""
+    """Run the operators of a node, and return the bytes of each of its outputs by name."""
     cuts = lowered.resolved.cuts
+    # Empty outputs and aliases need no operator. An alias begins at an offset in the bytes of another tensor.
     actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
         actual[alias.output] = values[alias.value].data[alias.byte_offset :]
@@ -221,7 +223,14 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return how an output differs, or an empty string. `actual` may be padded to a multiple of 4 bytes."""
+    """Return a sentence about how an output differs from the expected one; empty if it does not differ.
+
+    Args:
+        expected: The expected output.
+        actual: The computed bytes, which may be padded to a multiple of 4; None if the output is missing.
+        shape: The shape of the computed output.
+        bits: The size of an element in bits.
+    """
     if expected.shape != shape:
         return f"its shape is {list(shape)}, expected {list(expected.shape)}."
     if actual is None:

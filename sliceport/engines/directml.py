@@ -26,7 +26,7 @@ def shared_device() -> device.Device:
     """
     from sliceport.directml import device
 
-    shared = device.open(retries=True)
+    shared = device.open(retries=True)  # to tell a refusal from a failure that does not repeat
     atexit.register(shared.close)
     return shared
 
@@ -41,7 +41,7 @@ class DirectML:
         """Run an operator; see `OperatorEngine`.
 
         Raises:
-            DeviceError: DirectML refuses the operator, or the host program failed.
+            DeviceError: DirectML refuses the operator, or the process that runs DirectML failed.
         """
         return shared_device().run(operator, data)
 

@@ -39,20 +39,21 @@ class DirectMLValidate:
         return title
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the state of the library."""
+        """Yield whether DirectML's validator is installed and can be used."""
         from sliceport.directml.device import DeviceError, validator
 
         try:
             yield Diagnosis("DirectML's validator", "ok", _title())
         except DeviceError as error:
             is_installed = self.is_ready()
+            # The advice to install it is of no use on a machine that cannot run it.
             advice = "" if is_installed or validator.missing() else _INSTALL
             yield Diagnosis("DirectML's validator", "broken" if is_installed else "missing", str(error), advice)
 
 
 @functools.cache
 def _title() -> str:
-    """Return the name of the library and its highest feature level.
+    """Return the name and the highest feature level of DirectML's validator.
 
     Raises:
         DeviceError: The library is not installed, or cannot be used on this machine.

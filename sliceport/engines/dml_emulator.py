@@ -21,7 +21,7 @@ class DmlEmulator:
         """Run an operator; see `OperatorEngine`.
 
         Raises:
-            InvalidDescriptor: The operator breaks a rule.
+            InvalidDescriptor: The operator breaks a rule of DirectML.
         """
         from sliceport.directml import emulator
 

@@ -69,7 +69,7 @@ class SingleNode:
     Attributes:
         lowered: The resolved node and its operators.
         model: A model of the node alone, in a form that its format documents. For `onnx`, an `onnx.ModelProto` with the
-            input `data` and the outputs `out0`, `out1`, ..., one for each cut of the node.
+            input `data` and the outputs `out0`, `out1`, ..., one for each output of the node.
     """
 
     lowered: LoweredNode
@@ -139,7 +139,7 @@ class NodeEngine(_Named, Protocol):
             data: The packed bytes of its input, which has the node's input shape and element type.
 
         Returns:
-            The packed bytes of each output, in the order of the node's cuts.
+            The packed bytes of each output of the node, in order.
 
         Raises:
             SliceportError: The engine cannot run the node. The message becomes the finding.
@@ -175,7 +175,7 @@ class ModelEngine(_Named, Protocol):
 
         Args:
             model: The model.
-            inputs: An array for each input. Element types that NumPy lacks are of ml_dtypes, and strings are objects.
+            inputs: An array for each input. Strings are in arrays of objects. ml_dtypes has the types that NumPy lacks.
             options: The values of options by name; options that are left out have their defaults.
 
         Returns:
@@ -191,11 +191,13 @@ class NamesCause(Protocol):
     """A model engine with an optional method that names the component of the engine that computes wrongly."""
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the cause of a failure as a sentence without a full stop, or an empty string.
+        """Return a sentence that names the component of the engine at fault; empty if the component is not known.
+
+        The sentence has no full stop.
 
         Args:
-            options: The options of the run that fails.
-            fails: Returns whether the run fails with other options.
+            options: The options of the engine in the run that fails.
+            fails: A function that repeats the run with other options, and returns whether it still fails.
         """
 
 
@@ -204,7 +206,10 @@ class WritesScript(Protocol):
     """A model engine with an optional method that shows how to run a model without sliceport."""
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines of Python that run the model in file `path` on `inputs`, and set `got`, a list of outputs."""
+        """Return lines of Python that run a model.
+
+        The lines read the variables `path`, the model's file, and `inputs`. They set `got` to the list of outputs.
+        """
 
 
 Engine = OperatorEngine | OperatorValidator | NodeEngine

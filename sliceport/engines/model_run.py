@@ -108,7 +108,7 @@ class ModelRun:
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write `report.json` and each output as `.npy`, named in the report, into a new folder.
+        """Write `report.json` and a `.npy` file for each output into a new folder. The report names the files.
 
         Raises:
             UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
@@ -117,6 +117,7 @@ class ModelRun:
         def fill(folder: Path) -> None:
             report = self.to_json()
             for i, output in enumerate(report["outputs"]):
+                # Names in a model may be too long for a file, or contain characters that file systems refuse.
                 safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
                 output["file"] = f"{i:02d}_{safe_name}.npy"
                 np.save(folder / output["file"], self.arrays[output["name"]])

@@ -36,10 +36,11 @@ def describe_misfit(engine: object) -> str:
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that run slicing nodes or operators of models of a format, by name."""
+    """Return the engines that can be compared on the slicing nodes of a model format, by name."""
     return {
         name: engine
         for name, engine in engines().items()
+        # These two kinds take DirectML operators, which do not depend on the format of the model.
         if isinstance(engine, OperatorEngine | OperatorValidator)
         or (isinstance(engine, NodeEngine) and format_name in engine.formats)
     }
@@ -51,7 +52,7 @@ def model_engines() -> dict[str, ModelEngine]:
 
 
 def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]:
-    """Return the engines to compare with the reference of a format. The reference always takes part, so it is left out.
+    """Return the engines to compare with the reference engine of a format, without the reference engine itself.
 
     Args:
         names: Names of engines; None for the default engines of the format and the validators that are ready.

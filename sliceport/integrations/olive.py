@@ -42,7 +42,11 @@ class _SliceportPass(Pass):
         """Return the changed model with its report."""
 
     def _run_for_config(self, model: Any, config: Any, output_model_path: str) -> Any:
-        """Change and save a model, as Olive requires of a pass; raise SliceportError if the verification failed."""
+        """Change a model and save it. Olive calls this method.
+
+        Raises:
+            SliceportError: The verification failed.
+        """
         path = resolve_onnx_path(output_model_path, Path(model.model_path).name)
         result = self._change(model.load_model(), config)
         if not result.is_written:

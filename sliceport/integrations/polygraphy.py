@@ -84,10 +84,12 @@ class CompareOutputs:
         self._tolerance, self._moved = tolerance, set[str]()
         if model is not None:
             graph = open_graph(model)
+            # These outputs must be equal bit for bit.
             self._moved |= {name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name)}
 
     def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:
-        """Return whether each output is right, and log those that are not."""
+        """Return whether each output is right, and log an error for each that is not."""
+        # Polygraphy passes the outputs of two runners. Those of the second one are the expected outputs.
         actual, expected = (
             {name: np.asarray(array.to_numpy(value)) for name, value in result.items()}
             for result in (iter_result0, iter_result1)

@@ -47,7 +47,7 @@ class Group:
     def effects(self) -> str:
         """The behavior of the engines as clauses of a sentence. Engines that behave alike share a clause.
 
-        The text is empty if the entry comes from reports alone, unless this is the group about the reports.
+        The text is empty for a defect known from reports alone, except in the group about these reports.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
@@ -83,7 +83,7 @@ class Group:
 
     @property
     def message(self) -> str:
-        """The entry, the detail, the behavior of the engines, and the help."""
+        """The id of the defect, the detail, the behavior of the engines, and the help, as one line."""
         return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.help}"
 
     def __str__(self) -> str:
@@ -96,10 +96,10 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the command that rewrites a model for engines that share a defect, or for one of `targets`."""
+    """Return the `sliceport harden` command for a model and `engines` that share a defect, or for one of `targets`."""
     output = "OUT"
     if targets:
-        output = f"OUT --target {'|'.join(targets)}"
+        output = f"OUT --target {'|'.join(targets)}"  # the user chooses one
     elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
         output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
@@ -132,6 +132,7 @@ def summarize(result: Result) -> str:
         for kind in ("invalid", "fragile")
         if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
     ]
+    # A node with several defects counts once.
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
         defect_count = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
@@ -148,7 +149,7 @@ def _name_engines(names: Sequence[str]) -> str:
 
 
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
-    """Format the findings about models for people, a section for each model; empty if no model was checked.
+    """Format the findings about models for people, a section for each model. If no model was checked, return "".
 
     Lines are wrapped to `columns`, if any. With `hint`, `HINT` is the last line.
     """
@@ -164,7 +165,7 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
 
 
 def _format_model(result: Result, verbose: bool) -> Iterator[str]:
-    """Yield the lines about a model."""
+    """Yield the lines about one model: its groups of findings, and then the counts."""
     if "error" in result:
         yield f"not checked: {result['error']}"
         return
@@ -183,7 +184,7 @@ def _format_model(result: Result, verbose: bool) -> Iterator[str]:
 
 
 def check_page(results: Sequence[Result]) -> str:
-    """Return the page of findings: a section for each model, with a card for each group.
+    """Return an HTML page of findings: a section for each model, with a card for each group.
 
     Raises:
         MissingExtra: jinja2 is not installed.

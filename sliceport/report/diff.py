@@ -49,7 +49,7 @@ def _list_rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
 
 
 def diff_page(report: DiffReport, models: Sequence[str]) -> str:
-    """Return the page of a report about one or two models.
+    """Return an HTML page of a report. `models` are the files of the compared models.
 
     Raises:
         MissingExtra: jinja2 is not installed.

@@ -56,18 +56,18 @@ class Box:
 
     @property
     def path(self) -> str:
-        """The curves that lead to the box as a path of SVG, with a line through the box if it is a bend."""
+        """The edges from its sources to the box, as an SVG path. A bend also gets a vertical line through it."""
         top = self.y - self.height / 2
         curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
         for source in self.sources:
             bottom = source.y + source.height / 2
-            middle = (bottom + top) / 2
+            middle = (bottom + top) / 2  # the height of the control points, so that both ends are vertical
             curves += f"M{source.x:.1f} {bottom}C{source.x:.1f} {middle} {self.x:.1f} {middle} {self.x:.1f} {top}"
         return curves
 
 
 def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
-    """Return the boxes of a case whose outputs `wrong` differ, and the width and the height of the drawing."""
+    """Return the boxes of a case, and the width and height of the drawing. `wrong` names the outputs that differ."""
     boxes = _make_boxes(case, wrong)
     for box in boxes:  # inputs and constants are directly above their first reader
         if box.kind in ("input", "constant"):
@@ -80,7 +80,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     depth = max(box.depth for box in boxes)
     for layer in range(depth + 1):
         row = [box for box in boxes if box.depth == layer]
-        # The order is that of the mean positions of the sources, so that few edges cross. Boxes without any are last.
+        # Sort boxes by the mean position of their sources, so that few edges cross. Boxes without sources are last.
         row.sort(key=lambda box: sum(source.x for source in box.sources) / len(box.sources) if box.sources else inf)
         left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
         for box in row:
@@ -91,14 +91,14 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
-    """Return a box for each node, input, constant and output of a case. Only nodes and outputs have their depths."""
+    """Return a box for each node, input, constant and output of a case. Inputs and constants get their depths later."""
     boxes_by_value: dict[str, Box] = {}
     boxes: list[Box] = []
     arrays = {**case.inputs, **case.constants}
     for node in case.nodes:
         names = dict.fromkeys((*node.reads, *node.constants))
         for name in [name for name in names if name not in boxes_by_value]:
-            array = arrays.get(name)
+            array = arrays.get(name)  # None for a constant of the model
             type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
             lines = tuple(map(_clip, filter(None, (name, type_and_shape))))

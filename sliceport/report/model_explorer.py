@@ -41,9 +41,10 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 
 
 def diff_node_data(report: DiffReport, model: str) -> str:
-    """Return node data of the smallest parts that differ: their nodes in amber, the first that differ in red.
+    """Return texts and colors for the nodes of the smallest parts that differ, as JSON for Google's Model Explorer.
 
-    For a part of a body, the node of the main graph that contains the body is also marked.
+    The first node that differs in a part is red, and the other nodes of the part are amber. For a part in a body, the
+    node of the main graph that contains the body is marked too.
     """
 
     def marks() -> Iterator[Mark]:
@@ -54,7 +55,8 @@ def diff_node_data(report: DiffReport, model: str) -> str:
                 if case.holder is None:
                     yield Mark(node.all_names, text, color)
                 else:
-                    # A scope ends in the title of a run of a body, such as `then_branch` or `iteration 3`.
+                    # The last part of `scope[0]` is the branch of an If, or the iteration of a Loop or Scan, whose body
+                    # is the attribute `body`. Nodes in a body of a body have no ids, so only the holder is marked.
                     title = case.scope[0].rpartition(", ")[2] if len(case.scope) == 1 else ""
                     attribute = title if title in ("then_branch", "else_branch") else "body"
                     yield Mark(case.holder.all_names, text, color, attribute, node.all_names)
@@ -63,10 +65,11 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 
 
 def check_node_data(result: Result, model: str) -> str:
-    """Return node data of the nodes with findings: the ids of the rules.
+    """Return texts and colors for the nodes with findings, as JSON for Google's Model Explorer.
 
-    The color of a node is that of its first kind in the order of `KINDS`. A finding in a body also marks the node of
-    the main graph that contains the body. A finding in a body of a body marks only the node of the main graph.
+    The text of a node is the ids of its defects. Its color is that of its first kind in the order of `KINDS`. A finding
+    in a body also marks the node of the main graph that contains the body. A finding in a body of a body marks only the
+    node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:
@@ -83,9 +86,10 @@ def check_node_data(result: Result, model: str) -> str:
 
 
 def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
-    """Return node data as JSON: those of the main graph, or those of several graphs by the graph's id.
+    """Return the marks of nodes as JSON for Google's Model Explorer.
 
-    Nodes without an id are left out. A node with several texts has the color of its first text.
+    The JSON is for the main graph, or if other graphs have marks too, it maps the id of each graph to its marks. Nodes
+    without an id are left out. A node with several texts has the color of its first text.
     """
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
@@ -104,6 +108,7 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     for mark in marks:
         # The main graph is tried first. A node that is not in it is in the graph of a function.
         holder = next(filter(None, (mark_node(graph, mark.names, mark) for graph in graphs)), "")
+        # Model Explorer shows a body as a part of the main graph or as a graph of its own.
         body = f"{holder}/{mark.attribute}"
         if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):
             mark_node(body, mark.inner, mark)

@@ -22,11 +22,12 @@ def display_width(text: str) -> int:
     """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
+    # W and F are wide and fullwidth characters, which take two columns.
     return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Format rows of cells; the first row is the title. Cells that exceed `columns` go to further lines."""
+    """Format rows of cells; the first row is the title. Cells beyond `columns` go to further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -42,7 +43,7 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
 
 
 def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]]:
-    """Return for each line of a row the indices of its cells; lines after the first are indented by `_GAP`."""
+    """Return the indices of the cells on each line of a row. Lines after the first are indented by `_GAP`."""
     groups: list[list[int]] = [[]]
     used = 0
     for index, width in enumerate(widths):
@@ -56,7 +57,7 @@ def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]
 
 
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
-    """Return a printable line as several lines, broken between words, if it is wider than `columns`.
+    """Break a printable line between words if it is wider than `columns`, and return the lines.
 
     The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
     that is longer than a line is not broken, and wide characters count as one column.

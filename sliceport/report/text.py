@@ -31,7 +31,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Return the lines. If several end with the same hint about sizes, the hint is on a line of its own after them."""
+    """Move a hint that several lines end with, such as `give sizes ...`, to a line of its own after them."""
     ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
     shared = [end for end, count in ends.items() if count > 1]
     for end in shared:
@@ -74,6 +74,7 @@ def report_summary(report: Report) -> str:
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
     )
+    # These statuses come first, in this order.
     statuses = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded", *counts))
     counts_text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
     total = count_of(len(report.comparisons), "comparison")
@@ -104,7 +105,7 @@ def _node_path(lowered: LoweredNode) -> str:
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
-    """Return what a node becomes: the code of its refusal, or its operators and views, or why it needs neither."""
+    """Return the operators and views that replace a node, or why it has none, such as the code of its refusal."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]
@@ -138,6 +139,7 @@ def _format_parameters(operator: Operator) -> str:
 
 
 def _format_dims(values: Sequence[int] | None) -> str:
+    """Format sizes or strides. Strides are None for a packed tensor."""
     return "packed" if values is None else f"[{','.join(map(str, values))}]"
 
 

@@ -48,7 +48,7 @@ def canonicalize(selected: range) -> range:
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
-    """Return the indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
+    """Return the indices that a slice selects from one axis, in output order. Clamp bounds as ONNX and OpenVINO do.
 
     Guarantees:
       * every index lies in `[0, size)`;
@@ -122,7 +122,7 @@ def as_range(indices: Sequence[int], size: int) -> range | None:
 
 
 def window(selected: range) -> Window:
-    """Return the tight window around the non-empty `selected`.
+    """Return the smallest window that contains all indices of `selected`, which must not be empty.
 
     >>> window(range(5, -1, -2))
     Window(offset=1, size=5, stride=-2)
@@ -143,11 +143,11 @@ def as_slice(selected: range) -> slice:
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
-    """Return the indices of two neighbouring non-empty axes as one axis, or None if no range selects the same elements.
+    """Return one range for two neighbouring axes that become one axis. Return None if no range fits.
 
-    Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly if these indices, in output order, are an
-    arithmetic progression: if either axis selects a single element, or if one more step of `inner` after its last index
-    leads to the next index of `outer`.
+    The pair of indices `(o, i)` becomes the index `o * inner_size + i`. A range fits if these indices have a constant
+    step in output order: if either axis selects a single element, or if one more step of `inner` after its last index
+    leads to the next index of `outer`. Both ranges must be non-empty.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)

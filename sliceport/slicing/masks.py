@@ -65,7 +65,7 @@ class Masks:
         return dict(zip(MASK_ATTRIBUTES, masks, strict=True))
 
     def align(self, count: int) -> Masks:
-        """Cut or pad the masks with 0, so that each has one bit for each of `count` entries.
+        """Return masks of `count` bits each. Longer masks are cut, and shorter masks are padded with 0.
 
         >>> Masks(begin=(1,), end=(0, 0, 1)).align(2)
         Masks(begin=(1, 0), end=(0, 0), new_axis=(0, 0), shrink_axis=(0, 0), ellipsis=(0, 0))
@@ -83,9 +83,10 @@ class Masks:
                 raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
 
     def entries(self, count: int, rank: int) -> list[Entry]:
-        """Return `count` entries with the axes of a tensor of `rank` that they consume, in output order.
+        """Return the entries of a StridedSlice in output order, each with the axis of the input that it consumes.
 
-        An axis that no entry names gets an entry of the kind `keep`.
+        `count` is the length of `begin`, and `rank` is that of the input. An axis that no entry names gets an entry of
+        the kind `keep`.
 
         Raises:
             InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or the entries name more

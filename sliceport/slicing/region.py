@@ -115,7 +115,7 @@ class Region:
         return Region(self.input_shape, ranges, following.output_shape)
 
     def coalesce(self) -> Region:
-        """Return the same elements of the same packed buffer, in the same order, with the fewest axes.
+        """Return the region with the fewest axes that selects the same elements of a packed buffer in the same order.
 
         A region that selects nothing is returned as it is.
 
@@ -129,11 +129,11 @@ class Region:
 
 
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
-    """Return the axis that the regions tile and their order along it, or None if they do not tile an axis.
+    """Return the axis that the regions divide into parts, and the positions of the regions in order along the axis.
 
-    Two or more regions of one input shape tile an axis if three conditions hold: their ranges on it are non-empty, have
-    step 1, and together cover each element once; every region selects all other axes whole; no region adds or drops an
-    axis.
+    Return None unless all conditions hold: there are two or more regions of one input shape; their ranges on the axis
+    are non-empty, have step 1, and together cover each element once; every region selects all other axes whole; no
+    region adds or drops an axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
     >>> find_tiled_axis([right, left])

@@ -51,7 +51,7 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return the equal slice whose bounds lie on an axis of `size`, or directly before or after it.
+        """Return an equal slice with bounds that lie on an axis of `size`, or directly before or after it.
 
         A slice of one index gets step 1, and an empty slice becomes `0:0`. Only a backward slice down to index 0 has a
         negative bound, because an end of -1 would mean the last index. If the size is unknown (None), only a slice that
@@ -68,10 +68,10 @@ class AxisSlice(NamedTuple):
         return AxisSlice(start, max(end, -size - 1), step)
 
     def rows(self, size: int) -> AxisSlice | None:
-        """Return a part of an axis that divides into rows of `step` elements, one row for each selected element.
+        """Return a part of the axis that consists of rows of `step` elements, one row for each selected element.
 
-        Each selected element is at the same position in its row. The slice must go forward. The result is None if the
-        axis is too short for whole rows.
+        Each selected element is at the same position in its row. The slice must go forward. Return None if the axis is
+        too short for whole rows.
 
         >>> AxisSlice(1, 6, 2).rows(6)
         AxisSlice(start=0, end=6, step=1)
@@ -91,6 +91,7 @@ class AxisSlice(NamedTuple):
 
     def is_empty_for_every_size(self) -> bool:
         """Return whether this is a forward slice that selects nothing from an axis of any size."""
+        # The bounds can be compared for every size only if both count from the same side of the axis.
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
 
@@ -115,13 +116,13 @@ class AxisSlice(NamedTuple):
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
-def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape that remains after slices of some axes.
+def cut_shape(slices: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that remains of a tensor of `shape` after slices of some axes. The keys of `slices` are axes.
 
     >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
     (4, 3)
     """
-    return tuple([len(resolve_axis(*entries[i], size)) if i in entries else size for i, size in enumerate(shape)])
+    return tuple([len(resolve_axis(*slices[i], size)) if i in slices else size for i, size in enumerate(shape)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class SliceSpec:
     steps: tuple[int, ...] | None = None
 
     def check(self, rank: int) -> list[int]:
-        """Check the rules for data of `rank`, and return the axis of each entry, counted from the front.
+        """Check that the slice is valid for a tensor of `rank`, and return the axis of each element of `starts`.
 
         Raises:
             InvalidSlice: Lengths differ, there are more entries than axes, an axis is out of range or named twice, a
@@ -173,7 +174,7 @@ class SliceSpec:
         return normalized
 
     def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
-        """Return the bounds and step of each axis that has an entry.
+        """Return the bounds and the step of each axis that the slice names, by axis counted from the front.
 
         Args:
             rank: Rank of the tensor; None if unknown. Negative axes need a known rank.
@@ -224,8 +225,8 @@ class SplitSpec:
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
         """Return a split of an axis of a tensor of `shape` into `parts` equal parts.
 
-        With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last part
-        the rest. Without it all parts must be equal.
+        With `uneven_last`, as for `num_outputs` of ONNX Split-18, the last part may be smaller: all other parts have
+        `ceil(dim / parts)` elements. Without it, an axis that does not divide into equal parts is an error.
 
         Raises:
             InvalidSlice: The axis is out of range, `parts` is below 1, or the axis cannot be divided into such parts.
@@ -311,7 +312,7 @@ class StridedSliceSpec:
     masks: Masks = field(default_factory=Masks)
 
     def check(self, sizes: Sequence[int | None]) -> list[Entry]:
-        """Check the rules for data whose sizes may be partly unknown, and return the `entries`.
+        """Check that the slice is valid for a tensor of these sizes, and return its `entries`.
 
         Args:
             sizes: Size of each input axis; None for an unknown size.
@@ -337,7 +338,7 @@ class StridedSliceSpec:
         return entries
 
     def entries(self, rank: int) -> list[Entry]:
-        """Align the entries with the axes of a tensor of `rank`; see `Masks.entries`.
+        """Return the entries, each with the axis that it consumes of a tensor of `rank`; see `Masks.entries`.
 
         Raises:
             InvalidSlice: Lengths differ, or a rule of `Masks.entries` is broken.
@@ -353,7 +354,7 @@ class StridedSliceSpec:
         >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
         (1, None, -2)
         """
-        begin_mask, end_mask = self.masks.begin, self.masks.end
+        begin_mask, end_mask = self.masks.begin, self.masks.end  # missing bits are 0
         return (
             None if position < len(begin_mask) and begin_mask[position] else self.begin[position],
             None if position < len(end_mask) and end_mask[position] else self.end[position],
@@ -378,7 +379,7 @@ class StridedSliceSpec:
             elif kind == "keep":
                 output_shape.append(shape[axis])
             elif kind == "shrink":
-                index = self.begin[i] % shape[axis]
+                index = self.begin[i] % shape[axis]  # a negative index counts from the end
                 ranges[axis] = range(index, index + 1)
             else:
                 ranges[axis] = resolve_axis(*self.bounds(i), shape[axis])

@@ -15,7 +15,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs, each as a list of keys in order. The runs of a set cover `range(size)` without overlaps.
 
     The first set has as many runs as possible. No run is in two sets. A run that fits into no set is tried only once,
-    so that sorting the runs takes most of the time. All runs must be non-empty.
+    so that sorting the runs takes most of the time. All runs must be non-empty and have step 1.
 
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
@@ -54,7 +54,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     """Return the keys of a largest set of disjoint runs, in order. Of several such sets, choose one with most elements.
 
-    All runs must be non-empty.
+    All runs must be non-empty and have step 1.
 
     >>> select_disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
     ['left', 'right']
@@ -104,14 +104,14 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     """Return `runs` and new runs that fill the gaps between them, so that all of `range(size)` is covered, in order.
 
-    The runs must be disjoint and in order. Empty runs are left out.
+    The runs must be disjoint, in order and of step 1. Empty runs are left out.
 
     >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
     """
     filled: list[range] = []
     end = 0
-    for run in (*runs, range(size, size)):
+    for run in (*runs, range(size, size)):  # the empty run at the end, so that a gap before it is filled
         filled += [part for part in (range(end, run.start), run) if part]
         end = run.stop
     return filled

@@ -48,8 +48,9 @@ class HostBackend(ABC):
 
     def hash_recipe(self) -> str:
         """Return a hash of everything that determines the content of an installation."""
+        # 12 digits tell recipes apart, and the hash becomes a part of the folder's name.
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:
-        """Return the ingredients of an installation that only this backend has, as a text to hash."""
+        """Return a text to hash, which differs if an installation of this backend would get other content."""
         return self.text

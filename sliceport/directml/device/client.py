@@ -65,7 +65,7 @@ class Device:
 
     @contextmanager
     def without_retries(self) -> Iterator[None]:
-        """Repeat requests inside the `with` block only after a failure to create the device."""
+        """Repeat no failed request inside the `with` block, except after a failure to create the device."""
         previous, self.retries = self.retries, False
         try:
             yield
@@ -83,7 +83,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its input, or at once with `kill`, if it may be in the middle of a frame."""
+        """End the host program by closing its pipes, or at once with `kill`, which does not let it finish a request."""
         process, self._process = self._process, None
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -101,7 +101,7 @@ class Device:
             if pipe is not None:
                 pipe.close()
         try:
-            process.wait(5)
+            process.wait(5)  # seconds for the host program to end by itself
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -123,7 +123,7 @@ class Device:
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
-            raise
+            raise  # another call failed, such as one that creates the device
         return 0
 
     def run(
@@ -150,18 +150,18 @@ class Device:
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
         # The size of a buffer is a multiple of 4 bytes.
-        size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
-        if data.size < size:
-            raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")
+        end = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
+        if data.size < end:
+            raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {end}, but its buffer has {data.size}.")
         image = Image(operator)
         request = {
             "do": "run",
             "operator": _describe_image(image),
-            "input": size,
+            "input": end,
             "offset": byte_offset,
             "outputs": [int(before.size) for before in outputs],
         }
-        _, reply = self._ask(request, [image.data, data[:size].data, *(before.data for before in outputs)])
+        _, reply = self._ask(request, [image.data, data[:end].data, *(before.data for before in outputs)])
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
 
     def run_onnx(
@@ -205,11 +205,11 @@ class Device:
         fusion: bool = True,
         weights: Mapping[str, StoredTensor] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and also return its nodes with their providers, as assigned before fusion.
+        """Run a model like `run_onnx`, and also return its nodes with their execution providers.
 
         Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model with such a node is
-        refused as in `run_onnx`, so its nodes are not returned. Nodes of branches that do not run are returned, and so
-        are Casts that onnxruntime then removes. Versions of onnxruntime before 1.24 return no nodes.
+        refused. The nodes are those before fusion. Nodes of branches that do not run are returned, too, and so are
+        Casts that onnxruntime then removes. Versions of onnxruntime before 1.24 return no nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         config = {"session.record_ep_graph_assignment_info": "1"}
@@ -247,11 +247,11 @@ class Device:
     def _ask(
         self, request: dict[str, Any], payload: Sequence[Buffer] = (), files: Sequence[str] = ()
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request and data files, given by their paths, and return the header and the payload of the answer.
+        """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
-        With `retries`, the request is sent to up to three hosts. It has failed when a failure occurs twice, or when it
-        takes too long once. A failure to create the device does not depend on the request and is transient on a busy
-        machine, so the request is then always repeated on up to three hosts.
+        With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
+        occurs again, or if it took too long. After a failure to create the device, it is always repeated up to twice,
+        because this failure does not depend on the request and is transient on a busy machine.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -281,7 +281,7 @@ class Device:
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()
-        if self._memory is not None:
+        if self._memory is not None:  # shared memory holds the payload instead of the pipe
             with open(self._memory, "wb", closefd=False) as file:
                 file.seek(0)
                 file.writelines(parts)
@@ -317,13 +317,13 @@ class Device:
         Raises:
             DeviceError: The host program cannot be started.
         """
-        environment, passed = self._environment, list[int]()
-        if sys.platform == "linux":
+        environment, descriptors = self._environment, list[int]()
+        if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
             self._memory = os.memfd_create("sliceport")
-            self._socket, of_host = socket.socketpair()
-            passed = [self._memory, of_host.detach()]
+            self._socket, host_socket = socket.socketpair()
+            descriptors = [self._memory, host_socket.detach()]
             names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
-            environment = environment | dict(zip(names, map(str, passed), strict=True))
+            environment = environment | dict(zip(names, map(str, descriptors), strict=True))
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command,
@@ -332,14 +332,14 @@ class Device:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 env=environment,
-                pass_fds=passed,
+                pass_fds=descriptors,
             )
         except OSError as error:
             self._end_host()
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
         finally:
-            for descriptor in passed[1:]:  # the host program has its own copy of the socket
+            for descriptor in descriptors[1:]:  # the host program has its own copy of its socket
                 os.close(descriptor)
 
 
@@ -382,6 +382,7 @@ def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
     assert process.stdout is not None
     parts: list[bytes] = []
     while size:
+        # A read allocates as many bytes as it asks for, but a pipe returns fewer at once.
         part = process.stdout.read(min(size, 2**20))
         if not part:
             raise EOFError("it ended without an answer")

@@ -60,18 +60,18 @@ class ComObject:
         check(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method that stores an object through one more argument after `args`, and return the object.
+        """Call a method that takes an out pointer after `args`, and return the object that it stores there.
 
         Raises:
             CallFailed: The method failed.
         """
         created = ctypes.c_void_p()
         self.call(name, slot, *args, ctypes.addressof(created))
-        return ComObject(created.value or 0)
+        return ComObject(created.value or 0)  # never null after a success
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a library function that stores an object through one more argument after `args`, and return the object.
+    """Call a library function that takes an out pointer after `args`, and return the object that it stores there.
 
     Raises:
         CallFailed: The function failed.
@@ -81,7 +81,7 @@ def create(function: Any, name: str, *args: int | bytes) -> ComObject:
     function.restype = ctypes.c_uint32
     created = ctypes.c_void_p()
     check(name, function(*args, ctypes.byref(created)))
-    return ComObject(created.value or 0)
+    return ComObject(created.value or 0)  # never null after a success
 
 
 def check(name: str, hresult: int) -> None:
@@ -119,7 +119,7 @@ class OperatorFactory:
             CallFailed: The query fails.
         """
         levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
-        query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))
+        query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))  # DML_FEATURE_QUERY_FEATURE_LEVELS
         level = ctypes.c_int32()
         sized_query, sized_answer = (16, ctypes.addressof(query)), (4, ctypes.addressof(level))
         self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, _FEATURE_LEVELS, *sized_query, *sized_answer)

@@ -76,6 +76,7 @@ class Direct3DDevice(OperatorFactory):
         create_device = _load("d3d12.dll").D3D12CreateDevice
         self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
+        # device, flags, minimum feature level, interface
         arguments = (self._d3d.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(create_dml, "DMLCreateDevice1", *arguments))
         queue = struct.pack("=4i", 0, 0, 0, 0)  # D3D12_COMMAND_QUEUE_DESC of a direct queue
@@ -144,8 +145,9 @@ class Direct3DDevice(OperatorFactory):
         needs = _binding_properties(compiled)
         operators = struct.pack("=Q", compiled.address)
         initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
-        persistent = self._buffer(needs[2], _DEFAULT, _UNORDERED_ACCESS) if needs[2] else None
-        outputs = [(persistent, 0, needs[2])] if persistent else []
+        _, _, persistent_size = needs
+        persistent = self._buffer(persistent_size, _DEFAULT, _UNORDERED_ACCESS) if persistent_size else None
+        outputs = [(persistent, 0, persistent_size)] if persistent else []
         prepared = _Dispatchable(initializer, _binding_properties(initializer), None)
         in_use = self._dispatch(prepared, [], outputs)
         self._finish()
@@ -154,19 +156,20 @@ class Direct3DDevice(OperatorFactory):
 
     def _dispatch(self, prepared: _Dispatchable, inputs: Sequence[_Binding], outputs: Sequence[_Binding]) -> list[Any]:
         """Record a dispatch that reads and writes buffers, and return the objects that must live until it has run."""
-        dispatchable, needs = prepared.dispatchable, prepared.needs
-        count = max(needs[0], 1)
+        dispatchable = prepared.dispatchable
+        count, temporary_size, persistent_size = prepared.needs
+        count = max(count, 1)  # a heap of descriptors must not be empty
         heap = self._d3d.create("CreateDescriptorHeap", 14, struct.pack("=iIiI", 0, count, 1, 0), _HEAP)
         call_method(self._list.address, 28, 1, struct.pack("=Q", heap.address))  # SetDescriptorHeaps
         # GetCPUDescriptorHandleForHeapStart and GetGPUDescriptorHandleForHeapStart
         starts = _read_struct(heap, 9, "=Q") + _read_struct(heap, 10, "=Q")
         desc = struct.pack("=4Q", dispatchable.address, *starts, count)
         table = self.dml.create("CreateBindingTable", 12, desc, _BINDING_TABLE)
-        temporary = self._buffer(needs[1], _DEFAULT, _UNORDERED_ACCESS) if needs[1] else None
+        temporary = self._buffer(temporary_size, _DEFAULT, _UNORDERED_ACCESS) if temporary_size else None
         if temporary is not None:
-            _bind(table, 10, [(temporary, 0, needs[1])])  # BindTemporaryResource
+            _bind(table, 10, [(temporary, 0, temporary_size)])  # BindTemporaryResource
         if prepared.persistent is not None:
-            _bind(table, 11, [(prepared.persistent, 0, needs[2])])  # BindPersistentResource
+            _bind(table, 11, [(prepared.persistent, 0, persistent_size)])  # BindPersistentResource
         for name, slot, buffers in (("BindInputs", 8, inputs), ("BindOutputs", 9, outputs)):
             if buffers:
                 _bind(table, slot, buffers, len(buffers))
@@ -181,7 +184,7 @@ class Direct3DDevice(OperatorFactory):
         check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
-        """Return a new buffer of `size` bytes in a type of heap, in an initial state."""
+        """Return a new buffer of `size` bytes, with a D3D12_HEAP_TYPE and an initial one of D3D12_RESOURCE_STATES."""
         properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)  # D3D12_HEAP_PROPERTIES
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
         # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level
@@ -210,7 +213,7 @@ class Direct3DDevice(OperatorFactory):
 
 
 def _bind(table: ComObject, slot: int, bindings: Sequence[_Binding], *count: int) -> None:
-    """Call a method of an IDMLBindingTable with buffers, after their number if the method expects it as `count`."""
+    """Call a method of an IDMLBindingTable with buffers. `count` is their number, which only some methods expect."""
     # An array of DML_BUFFER_BINDING, and an array of DML_BINDING_DESC that point to its elements of 24 bytes.
     structs = b"".join(struct.pack("=3Q", buffer.address, offset, size - offset) for buffer, offset, size in bindings)
     memory = ctypes.create_string_buffer(structs, len(structs))
@@ -231,7 +234,7 @@ def _binding_properties(dispatchable: ComObject) -> tuple[int, int, int]:
 
 
 def _read_struct(owner: ComObject, slot: int, layout: str) -> tuple[int, ...]:
-    """Call a method that returns a struct, which MSVC writes through a pointer in a hidden first argument."""
+    """Return the members of the struct that a method returns. MSVC passes the struct's address as a hidden argument."""
     result = ctypes.create_string_buffer(struct.calcsize(layout))
     call_method(owner.address, slot, ctypes.addressof(result))
     return struct.unpack(layout, result.raw)

@@ -100,10 +100,10 @@ def install(say: Progress = print) -> Path:
 
 
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
-    """Build `target` unless it exists, and return it. The folder appears complete or not at all.
+    """Build the folder `target` unless it exists, and return it. The folder appears complete or not at all.
 
-    `lacking` is what this machine lacks for it, and `build` fills an empty folder. If several processes call this at
-    once, one builds the folder and the others wait.
+    `lacking` names something that this machine lacks, and `build` fills an empty folder. If several processes call this
+    at once, one builds the folder and the others wait.
     """
     if target.is_dir():
         return target
@@ -111,8 +111,8 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
         raise DeviceError(f"{title} cannot be installed here: {lacking}.")
     try:
         with locked(user_cache() / f"{_PREFIX}.lock"):
-            if not target.is_dir():
-                fill_folder(target, build, mark="")
+            if not target.is_dir():  # another process may have built it in the meantime
+                fill_folder(target, build, mark="")  # a mark is only needed to overwrite a folder
     except (OSError, UsageError) as error:
         raise DeviceError(f"{title} cannot be installed in {target} ({str(error).rstrip('.')}).") from None
     return target
@@ -123,6 +123,7 @@ def _build_validator(scratch: Path, say: Progress) -> None:
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
+    # The last but one stride is -2 as in the example, or 0, which is invalid.
     accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
     if validator.create_operator(scratch, accepted) or not validator.create_operator(scratch, refused):
         raise DeviceError("the installed library gives wrong verdicts in the self-test, so it is removed.")

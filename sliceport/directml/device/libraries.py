@@ -105,13 +105,13 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in a folder, or of the libraries to download if it is empty."""
+    """Return `package==version` of the libraries in `home`. If it has none, return that of the package to download."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
 def _find_installed() -> tuple[str, Path] | None:
-    """Return `package==version` and the folder of the libraries of an installed package, or None."""
+    """Return `package==version` and the library folder of an installed package. Return None if there is no package."""
     for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)

@@ -43,7 +43,9 @@ class PackageIndex:
         self._apt_get("update")
 
     def find(self, names: Sequence[str], alone: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of packages in bytes by name: `names` with their dependencies, `alone` without them.
+        """Return packages to download, and the size of each in bytes.
+
+        These are the packages in `names` and their dependencies, and the packages in `alone` without dependencies.
 
         Raises:
             DeviceError: The suite lacks a package or one of its dependencies.
@@ -67,7 +69,7 @@ class PackageIndex:
 
 
 def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
-    """Write the files of a package that `is_needed` accepts, by names such as `usr/bin/wine`, into a folder.
+    """Write some files of a package into a folder. `is_needed` gets a name such as `usr/bin/wine` and selects the file.
 
     Raises:
         DeviceError: The package cannot be read.

@@ -43,6 +43,7 @@ def run(command: Sequence[str], name: str, folder: Path | None = None, timeout: 
     except OSError as error:
         raise DeviceError(f"{name} cannot be started ({error.strerror}).") from None
     if completed.returncode:
+        # The end of the output is most likely to name the error, and 300 characters fit a message.
         last_output = " ".join((completed.stderr or completed.stdout).split())[-300:]
         raise DeviceError(f"{name} failed with exit code {completed.returncode} ({last_output}).")
     return completed.stdout

@@ -94,7 +94,7 @@ def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Op
     """Call a function in a child process, because the library may crash. Errors are those of `create_operator`."""
     try:
         return int(supervisor.call(function, library_folder, *args))
-    except ChildLost:  # a ChildDied that says nothing about the library
+    except ChildLost:  # a ChildDied whose cause is the machine, not the library
         raise
     except ChildDied as error:
         raise DeviceError(f"the process of DirectML's library {error}.") from None
@@ -113,6 +113,7 @@ def _feature_level(library_folder: Path) -> int:
 
 @functools.cache
 def _validator(library_folder: Path) -> OperatorFactory:
+    """Return the DirectML device of this process that creates operators, on Windows a real device."""
     return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 
@@ -130,9 +131,10 @@ class Validator(OperatorFactory):
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
-        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid
+        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid; 100 is more than all 44 methods.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
+        # device, flags, minimum feature level, interface
         arguments = (device.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(library.DMLCreateDevice1, "DMLCreateDevice1", *arguments))
 
@@ -155,17 +157,18 @@ class Validator(OperatorFactory):
         finally:
             for link_map, original_name in original_names:
                 link_map.l_name = original_name
-        # The last stand-in is libdxcore.so.
+        # After the loop, `stand_in` is the last one, libdxcore.so.
         _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
         return library
 
     def _adapter_factory(self) -> Any:
         """Return a replacement of DXCoreCreateAdapterFactory."""
+        # GetProperty and GetPropertySize
         properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
         # IsValid, IsAttributeSupported and IsPropertySupported return true.
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
         factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
-        function = _METHOD(lambda *args: _return_object(args[1], factory))
+        function = _METHOD(lambda *args: _return_object(args[1], factory))  # args: an interface and an out pointer
         self._referenced += [adapter, factory, function]
         return function
 
@@ -185,8 +188,9 @@ class _ComObject:
     """
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:
-        of_iunknown: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
-        all_methods = of_iunknown | methods
+        # QueryInterface, AddRef and Release
+        iunknown_methods: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
+        all_methods = iunknown_methods | methods
         self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
         self._table = (ctypes.c_void_p * size)(
             *(ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)
@@ -201,7 +205,7 @@ class _ComObject:
 
 
 def _return_object(out: int, result: _ComObject) -> int:
-    """Store the address of an object where a caller in C wants it, and return S_OK."""
+    """Store the address of an object at the address `out`, and return S_OK."""
     ctypes.c_void_p.from_address(out).value = result.address
     return 0
 
@@ -212,7 +216,7 @@ def _return_1(*_: int) -> int:
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
     """Answer ID3D12Device::CheckFeatureSupport for a device that has the features in `_FEATURES`."""
-    words_by_index = _FEATURES.get(feature & _MASK)
+    words_by_index = _FEATURES.get(feature & _MASK)  # the upper half of a 32-bit argument is undefined
     if words_by_index is None:
         return _E_INVALIDARG
     words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
@@ -234,8 +238,8 @@ def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  
 
 
 def _redirect(function: Any, replacement: Any) -> None:
-    """Overwrite the start of a library's function with a jump to another function. Raise OSError if it is protected."""
-    if sys.platform == "win32":
+    """Overwrite the start of a function with a jump to `replacement`. Raise OSError if its memory stays protected."""
+    if sys.platform == "win32":  # Windows needs no replacement, and its mmap lacks PROT_READ
         raise NotImplementedError
     address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))
     code = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, target; jmp rax

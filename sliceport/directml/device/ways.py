@@ -16,21 +16,25 @@ _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net",
 
 
 def _user_namespaces(root: Path) -> list[str]:
+    """Return a command that enters a root folder in new namespaces, where this user has the rights of root."""
     return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(source("enter.sh")), "mount", str(root)]
 
 
 def _bubblewrap(root: Path) -> list[str] | None:
+    """Return a command that enters a root folder with bwrap, or None if bwrap is not installed."""
     isolation = ["--unshare-all", "--die-with-parent", "--bind", str(root), "/"]
     mounts = ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys", "--tmpfs", "/tmp"]  # noqa: S108
     return ["bwrap", *isolation, *mounts] if shutil.which("bwrap") else None
 
 
 def _chroot(root: Path) -> list[str] | None:
+    """Return a command that enters a root folder in new namespaces, or None if this process is not root."""
     is_root = sys.platform != "win32" and os.geteuid() == 0  # Windows has no geteuid
     return [*_NAMESPACES, "sh", str(source("enter.sh")), "mount", str(root)] if is_root else None
 
 
 def _proot(root: Path) -> list[str]:
+    """Return a command that enters a root folder with the proot that is installed in it."""
     return ["sh", str(source("enter.sh")), "proot", str(root)]
 
 
@@ -46,7 +50,7 @@ to None if this machine lacks the way. All processes of a program end with its f
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the best way that works here, or None, and why each better way failed that was tried."""
+    """Return the name of the best way that works here, or None, and the error of each way that was tried before."""
     reasons = {}
     for name, way in WAYS.items():
         command = way(root)
@@ -62,7 +66,9 @@ def choose(root: Path) -> tuple[str | None, dict[str, str]]:
 
 
 def enter(root: Path, *words: str) -> list[str]:
-    """Return the command that runs a program with `root` as its root folder. Any number can run at the same time.
+    """Return the command that runs a program with `root` as its root folder. `words` are the program and its arguments.
+
+    Any number of programs can run at the same time.
 
     Raises:
         DeviceError: No way works on this machine.

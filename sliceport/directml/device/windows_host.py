@@ -82,12 +82,13 @@ class Host:
         return facts, b""
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
-        _memory, address = _relocate(request["operator"], payload)
+        _memory, address = _relocate(request["operator"], payload)  # the memory must live during the call
         self._device.new_operator(address)
         return {}, b""
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
         memory, address = _relocate(request["operator"], payload)
+        # The bytes of the operator identify it.
         key, data = payload[: len(memory)], payload[len(memory) :]
         return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
 
@@ -95,12 +96,12 @@ class Host:
         ort = _import_onnxruntime()
         options = _session_options(ort, request)
         model_size, weights = request["model_size"], request["weights"]
-        call = "CreateSession"
+        call = "CreateSession"  # the step to name in an error
         try:
-            kept: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
+            weight_arrays: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
             if weights:
                 parts = (np.fromfile(each["path"], np.uint8, each["size"], offset=each["offset"]) for each in weights)
-                initializers, kept = _make_values(ort, weights, parts)
+                initializers, weight_arrays = _make_values(ort, weights, parts)
                 options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
             session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
@@ -111,9 +112,9 @@ class Host:
             inputs = request["inputs"]
             ends = accumulate((each["size"] for each in inputs), initial=model_size)
             contents = (np.frombuffer(payload[a:b], np.uint8) for a, b in pairwise(ends))
-            feeds, buffers = _make_values(ort, inputs, contents)
+            feeds, input_arrays = _make_values(ort, inputs, contents)
             results = session.run_with_ort_values(request["outputs"], feeds)
-            del buffers, kept
+            del input_arrays, weight_arrays
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
         graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
@@ -150,7 +151,7 @@ def _session_options(ort: Any, request: Mapping[str, Any]) -> Any:
     """Return the options of a session, with the same settings as in `host/host.cpp`."""
     options = ort.SessionOptions()
     options.enable_mem_pattern = False  # The DirectML provider does not support memory patterns.
-    options.log_severity_level = 4
+    options.log_severity_level = 4  # fatal errors only
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     for name, value in request["config"].items():
         options.add_session_config_entry(name, value)

@@ -108,3 +108,13 @@ def test_declared_rank_that_is_wrong_stays() -> None:
     hardened = sliceport.harden(proto).model
     declared = [[dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in hardened.graph.value_info]
     assert declared == [[0, 4], [1, 1, 4]]
+
+
+@pytest.mark.parametrize("declared", [{}, {"r": "batch,4"}, {"r": "3,4"}])
+def test_shape_that_the_user_gives_for_an_output_of_a_node_is_believed(declared: dict[str, str]) -> None:
+    proto = model("Relu", "batch", declared)
+    lowered = sliceport.lower(proto, input_shapes={"r": (3, 4)})
+    assert [each.verdict for each in lowered.nodes] == ["lowered"]
+    assert not [
+        each for each in sliceport.check(proto, input_shapes={"r": (3, 4)}).findings if each.defect.rule == RULE
+    ]
