@@ -94,7 +94,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
 
     Raises:
         ModelError: The model cannot be read.
@@ -109,6 +109,7 @@ class _Checker:
     def __init__(self, view: ModelView, given: frozenset[str]) -> None:
         self._view = view
         self._opset = view.opset_imports.get("", 1)
+        # Before IR version 4, constants are also graph inputs.
         self._inputs = [value for value in view.graph.inputs if value.const_value is None]
         self._open_inputs = set(map(id, self._inputs))
         self._symbols = {
@@ -125,7 +126,10 @@ class _Checker:
         self._facts: Mapping[Any, Facts] = infer_shapes(view, given) if self._nodes or has_open_inputs else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the findings in the order of the nodes. Yield equal findings in several calls of a function once."""
+        """Yield the findings in the order of the nodes.
+
+        A node of a function has a copy for each call of the function. Equal findings about its copies are yielded once.
+        """
         yield from self._find_fixed_size()
         reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
@@ -139,7 +143,7 @@ class _Checker:
                 reported.add(key)
 
     def _find_fixed_size(self) -> Iterator[NodeFinding]:
-        """Find the first node with an output that is declared with a number where the inputs leave its size open."""
+        """Report the first node with an output whose declared size is a number, although the inputs leave it open."""
         if not any(facts.is_misdeclared for facts in self._facts.values()):
             return
         for scope, node in scoped_nodes(self._view.graph):
@@ -149,7 +153,7 @@ class _Checker:
                 return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node. `scope` has the names of the nodes and attributes whose subgraphs contain it."""
+        """Find the defects of a node. `scope` has a text `node.attribute` for each subgraph around the node."""
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:
@@ -159,7 +163,7 @@ class _Checker:
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node of an operator in `_CHECKED_OPERATORS` other than the slicing ones and Loop.
+        """Find the defects of a Reshape, MatMul, ConstantOfShape, Einsum or ConvTranspose.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -167,10 +171,10 @@ class _Checker:
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
-            entries = reshape_entries(shape, self._find_constant_elements)
-            yield from _add_reports(reshape_defects(node, entries))
+            target = reshape_entries(shape, self._find_constant_elements)
+            yield from _add_reports(reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a branch, it may not run where the size is 0
-                yield from self._check_reshape(data, entries)
+                yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
         elif node.op_type == "ConstantOfShape":
@@ -182,22 +186,23 @@ class _Checker:
         elif node.op_type == "ConvTranspose":
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
-    def _check_reshape(self, data: ValueView, entries: Sequence[ValueView | int]) -> _Findings:
-        """Find the open sizes that make a Reshape without allowzero fail if they are 0, because its shape has a -1.
+    def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
+        """Report a Reshape to `target`, without allowzero, that fails if an open size is 0.
 
-        An entry of 0 copies the size of the data's axis, and so does an entry that becomes 0 at run time. If a size of
-        the output is 0, the size for the -1 cannot be computed.
+        A 0 in the target copies the size of the data's axis, and so does a size that becomes 0 at run time. If a size
+        of the output is 0, the size for a -1 cannot be computed.
         """
-        values = [entry for entry in entries if not isinstance(entry, int)]
+        values = [size for size in target if not isinstance(size, int)]
+        # A value with another shape than (1,) does not stand for exactly one size of the target.
         may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
-        if data.shape is None or -1 not in entries or may_hold_several:
+        if data.shape is None or -1 not in target or may_hold_several:
             return
-        sizes = [entry if isinstance(entry, int) else self._trace_size(entry) for entry in entries]
+        sizes = [size if isinstance(size, int) else self._trace_size(size) for size in target]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
         # The open sizes of the data that are also sizes of the output: the shape has a 0 or the same open size at their
         # index.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
-        # Beyond the rank of the data, an entry that is 0 has no axis to copy.
+        # Beyond the rank of the data, a size that is 0 has no axis to copy.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
         if open_sizes:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
@@ -205,14 +210,17 @@ class _Checker:
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
     def _size_of(self, value: ValueView, axis: int) -> int | str | None:
-        """Return the size of an axis, its name if the inputs leave it open, or None for any other axis."""
+        """Return the size of an axis, or its name if the model's inputs leave it open. Otherwise return None."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
         return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
 
-    def _trace_size(self, entry: ValueView) -> int | str | None:
-        """Return the size in an entry of a shape, or its name; None unless Shape, alone or with Gather, computes it."""
-        node, index = _find_computing_node(entry), 0
+    def _trace_size(self, value: ValueView) -> int | str | None:
+        """Return the size that a value holds, or its name if the size is open.
+
+        Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
+        """
+        node, index = _find_computing_node(value), 0
         if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
@@ -227,7 +235,10 @@ class _Checker:
         return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
-        """Find the rule that a slicing node breaks, or else its defects. In both cases, find a left-out output."""
+        """Find the rule that a Slice, Split or StridedSlice breaks, or else its defects.
+
+        Left-out outputs are reported in both cases.
+        """
         # The checks below read only constants of the model, so inferred constants are stored in the model.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
@@ -241,58 +252,64 @@ class _Checker:
             yield _BY_RULE[error.rule], "invalid", str(error)
             return
         except DynamicSlice:
-            pass
+            pass  # a parameter is not known, so the node may be valid
         if is_standard(node, *SLICING):
             with suppress(InvalidSlice, DynamicSlice):  # the parameters are not known
                 yield from _add_reports(fused_slice_defects(node, self._opset, known_shape(node), _data_of(node).dtype))
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Slice, reports about it, and starts that engines disagree about on short axes."""
+        """Find the defects of a valid Slice, including reported ones of other engines.
+
+        A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
+        """
         data = _data_of(node)
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            entries = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
             yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _find_bounds_at_run_time(node)
             return
-        if not entries and self._opset >= SLICE_INPUTS_OPSET:
+        if not bounds and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
-        yield from _add_reports(self._find_slice_reports(spec, entries, sizes))
-        for axis, entry in entries.items():
+        yield from _add_reports(self._find_slice_reports(spec, bounds, sizes))
+        for axis, (start, _, step) in bounds.items():
             name = self._name_open_axis(data, axis)
             # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
-            if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
-                detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
-                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
+            if name and step < 0 and _INT32_MIN < start < -1:
+                detail = f"start {start} and step {step} differ between engines where {name} is less than "
+                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-start}"
 
-    def _find_slice_reports(self, spec: SliceSpec, entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
-        """Return the reports about other engines that the written form of a Slice matches."""
-        axes = list(entries)  # in the order in which the node lists them
-        steps = {entry.step for entry in entries.values()}
+    def _find_slice_reports(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
+        """Return the reported defects of other engines that a Slice with these `bounds` by axis triggers."""
+        axes = list(bounds)  # in the order in which the node lists them
+        steps = {step for _, _, step in bounds.values()}
         starts_in_front = any(
-            entry.step > 0 and sizes is not None and (size := sizes[axis]) is not None and entry.start < -size
-            for axis, entry in entries.items()
+            step > 0 and sizes is not None and (size := sizes[axis]) is not None and start < -size
+            for axis, (start, _, step) in bounds.items()
         )
         matches = {
             "step other than 1": bool(steps - {1}),
             "negative step": min(steps, default=1) < 0,
             "slice below opset 10": self._opset < SLICE_INPUTS_OPSET,
-            "axes left out": spec.axes is None and sizes is not None and len(entries) < len(sizes),
+            "axes left out": spec.axes is None and sizes is not None and len(bounds) < len(sizes),
             "step beyond 32 bits": any(not _INT32_MIN < step < -_INT32_MIN for step in steps),
             "start in front of the axis": starts_in_front,
             "start behind the end": any(
-                entry.step > 0 and entry.start > entry.end and (entry.start < 0) == (entry.end < 0)
-                for entry in entries.values()
+                step > 0 and start > end and (start < 0) == (end < 0)  # both are counted from the same side
+                for start, end, step in bounds.values()
             ),
             "axes out of order": axes != list(range(axes[0], axes[0] + len(axes)) if axes else []),
         }
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Split, reports about it, and open axes that it splits right for some sizes."""
+        """Find the defects of a valid Split, including reported ones of other engines.
+
+        A Split of an open axis is fragile if its result is right only for some sizes of the axis.
+        """
         data = _data_of(node)
         sizes = sizes_of(data)
         yield from _add_reports(split_defects(node, self._opset, sizes))
@@ -325,7 +342,7 @@ class _Checker:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _name_open_axis(self, value: ValueView, axis: int) -> str:
-        """Return a name for an axis whose size the inputs of the model leave open; an empty string for other axes."""
+        """Return a name for an axis whose size the model's inputs leave open. Return an empty string otherwise."""
         dims = list(value.shape or ())
         dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # 0: an axis out of range has no name
         if isinstance(dim, int):
@@ -347,7 +364,7 @@ def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
 
 
 def _add_reports(defects: Defects) -> _Findings:
-    """Yield defects, each followed by the reports about the same nodes on other engines."""
+    """Yield defects, each followed by the reported defects of other engines that the same nodes trigger."""
     for defect in defects:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
@@ -355,7 +372,7 @@ def _add_reports(defects: Defects) -> _Findings:
 
 
 def _find_bounds_at_run_time(node: NodeView) -> _Findings:
-    """Find the reports about Slices whose steps or ends are computed when the model runs."""
+    """Find the reported defects of a Slice whose steps or ends are computed when the model runs."""
     if _is_at_run_time(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
     if _is_at_run_time(node, _ENDS):

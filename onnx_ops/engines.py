@@ -59,7 +59,7 @@ class OnnxruntimeCPU:
         """Run a model in this process; see `ModelEngine`.
 
         Raises:
-            ModelError: onnxruntime does not load or run it.
+            ModelError: onnxruntime does not load or run the model.
             UsageError: The option `level` does not name a level.
             MemoryError, ImportError: See `session.run`.
         """
@@ -71,9 +71,10 @@ class OnnxruntimeCPU:
         return session.run(model, inputs, level, _read_disabled(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return a clause about the optimizer that causes a failure, or an empty string; see `NamesCause`.
+        """Find the optimizer that causes a failure by bisection, and return a clause about it; see `NamesCause`.
 
-        The optimizer is found by bisection. `fails` returns whether a run with other options fails.
+        The clause is empty if a run without any optimisation fails, too. `fails` runs the model with other options, and
+        returns whether the run fails.
         """
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
@@ -93,7 +94,7 @@ class OnnxruntimeCPU:
         return f"the optimizer {suspects[0]} is to blame: without it (disabled_optimizers) the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines that run a model; see `WritesScript`."""
+        """Return lines of Python that run the model at `path` and set `got`; see `WritesScript`."""
         from onnx_ops.runtime.session import LEVELS
 
         level = LEVELS[options.get("level", "all")]
@@ -134,7 +135,7 @@ class OnnxReference:
         return dict(zip(model.outputs, map(_from_python, results), strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
-        """Return lines that run a model; see `WritesScript`."""
+        """Return lines of Python that run the model at `path` and set `got`; see `WritesScript`."""
         return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
 
 
@@ -143,7 +144,7 @@ def _read_disabled(options: Mapping[str, str]) -> list[str]:
 
 
 def _from_python(result: Any) -> Value:
-    """Return a result of onnx's reference: a list, which stands for a sequence, as a tuple; None as it is."""
+    """Convert a result of onnx's reference: a list becomes a tuple, None stays, and a tensor becomes an array."""
     import numpy as np
 
     if result is None:

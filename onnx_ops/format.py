@@ -110,7 +110,7 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def open_graph(self, model: Any) -> OnnxGraph:
-        """Read a model so that `diff` can cut it; see `sliceport.diffing.graph.Diffable`."""
+        """Read a model for `diff`, which runs parts of it; see `sliceport.diffing.graph.Diffable`."""
         import gc
 
         from onnx_ops.model.io import from_proto
@@ -126,7 +126,7 @@ class ONNX:
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`, `verify_rewriting`."""
+        """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`."""
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
@@ -187,7 +187,10 @@ class ONNX:
 def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: Mapping[str, Any]
 ) -> Result:
-    """Write a model in a portable form. If the result fails the verification, repeat this in its own operator set."""
+    """Write a model in a portable form.
+
+    If the model was converted to a later operator set and fails the verification, try again without this conversion.
+    """
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (

@@ -37,7 +37,7 @@ def lower(
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
             are not read.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
         options: Feature level, layouts and views, as for `sliceport.lower`.
 
     Raises:
@@ -51,7 +51,9 @@ def lower(
 
 @contextmanager
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view of a model and the source of its program. In the end, close the data files that the view opened.
+    """Yield a view, which reads the model and may change, and an `OnnxSource`, which has the unchanged model.
+
+    In the end, the data files that the view opened are closed.
 
     Raises:
         ModelError, UsageError: See `lower`.

@@ -50,10 +50,10 @@ def deregister() -> None:
 
 
 def function() -> onnx.FunctionProto:
-    """Return the operator as a function of standard operators of opset 17, which needs all four inputs.
+    """Return the operator as an ONNX function, which consists of standard operators of opset 17.
 
-    The function has no error messages of its own. A Reshape in it fails if an index is out of range on a shrunk axis,
-    or if there are more entries than axes.
+    A call must have all four inputs. The function has no error messages of its own: a Reshape in it fails if an index
+    is out of range on a shrunk axis, or if `begin` needs more axes than the data have.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 
@@ -105,7 +105,7 @@ def _add_unit_strides(node: ir.Node) -> None:
 
 
 def reference_op() -> type:
-    """Return the operator for `onnx.reference.ReferenceEvaluator(model, new_ops=[reference_op()])`."""
+    """Return the class of the operator for onnx's `ReferenceEvaluator(model, new_ops=[reference_op()])`."""
     from onnx.reference.op_run import OpRun
 
     class StridedSlice(OpRun):
@@ -125,7 +125,7 @@ def reference_op() -> type:
 def _make_schema() -> onnx.defs.OpSchema:
     kind = onnx.defs.OpSchema
     parameter = kind.FormalParameter
-    types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs
+    types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs  # Identity accepts all types
     schema = kind(
         "StridedSlice",
         DOMAIN,
@@ -150,12 +150,10 @@ def _make_schema() -> onnx.defs.OpSchema:
 
 
 def _infer_output(context: Any) -> None:
-    """Set the type of the output. Its rank follows from the masks and the number of entries.
-
-    Its sizes follow from the sizes of the data and the entries, where these are known.
+    """Set the element type of the output, and the sizes that can be inferred. onnx's shape inference calls this.
 
     Raises:
-        onnx.shape_inference.InferenceError: The entries or masks break the rules.
+        onnx.shape_inference.InferenceError: The inputs or masks break the rules of the operator.
     """
     data = context.get_input_type(0)
     if data is None or not data.HasField("tensor_type"):
@@ -174,11 +172,14 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
-    """Return the dims of the output for data of `dims`; None if the number of entries is not known."""
+    """Return the dims of the output for data of `dims`. Return None if the length of `begin` is not known.
+
+    The rank depends only on the masks and this length. A size also depends on the elements of the inputs.
+    """
     count = _count_entries(context)
     if count is None:
         return None
-    begin, end, strides = [_read_list(context, index) for index in (1, 2, 3)]
+    begin, end, strides = [_read_list(context, index) for index in (1, 2, 3)]  # input 0 is the data
     attributes = {name: context.get_attribute(name) for name in MASK_ATTRIBUTES}
     masks = Masks.of({name: tuple(mask.ints) for name, mask in attributes.items() if mask is not None})
     spec = None
@@ -200,11 +201,11 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
 
 
 def _count_entries(context: Any) -> int | None:
-    """Return the length of the first list of entries whose length is known, or None."""
+    """Return the length that `begin`, `end` and `strides` share. Return None if it is known for none of them."""
     for index in (1, 2, 3):
-        entries = _read_list(context, index)
-        if entries is not None:
-            return len(entries)
+        elements = _read_list(context, index)
+        if elements is not None:
+            return len(elements)
         type_proto = context.get_input_type(index) if context.has_input(index) else None
         dims: Any = () if type_proto is None else type_proto.tensor_type.shape.dim  # empty if no shape is declared
         if len(dims) == 1 and dims[0].HasField("dim_value"):
@@ -213,6 +214,7 @@ def _count_entries(context: Any) -> int | None:
 
 
 def _read_list(context: Any, index: int) -> tuple[int, ...] | None:
+    """Return the integers of an input. Return None if it is not a constant that is stored in the model."""
     tensor = context.get_input_data(index) if context.has_input(index) else None
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return None

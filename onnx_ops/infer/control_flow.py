@@ -11,9 +11,13 @@ from onnx_ops.model.views import Dims
 
 
 def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
-    """Return the facts of the outputs of an If, given those of each branch by the name of its attribute.
+    """Return the facts of the outputs of an If.
 
-    The result has the facts of the taken branch if the condition is known, or else those that both branches share.
+    If the condition is known, these are the facts of the taken branch. Otherwise they are what both branches share.
+
+    Args:
+        condition: The facts of the condition.
+        body_outputs: The facts of the outputs of each branch, by the name of its attribute.
     """
     then_outputs, else_outputs = body_outputs.get("then_branch", ()), body_outputs.get("else_branch", ())
     if condition.data is not None and condition.data.size == 1:
@@ -43,27 +47,28 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in body_outputs[1:first_scan_output]]
     declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
-    bounds = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
-    is_run = all(data is not None and bool((data > 0).all()) for data in bounds)
+    conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    is_run = all(data is not None and bool((data > 0).all()) for data in conditions)
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
 
 def open_changing_sizes(
-    body: onnx.GraphProto, initial: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
+    body: onnx.GraphProto, carried: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
 ) -> bool:
-    """Open the declared sizes of carried values that an iteration changes, and return whether there are any.
+    """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether there are any.
 
     If so, the declared types of all other values in the body are removed, because they may depend on such a size.
 
     Args:
         body: The body of a Loop, which is changed.
-        initial: The facts of the carried values before the first iteration.
-        results: Their facts after an iteration that began with the declared sizes.
-        opens_all: Whether to open all sizes unless each of them is certain to be kept.
+        carried: The facts of the carried values before the first iteration.
+        results: The facts of the carried values after an iteration that began with the declared sizes.
+        opens_all: Whether to open all sizes unless each of them is certain to stay the same.
     """
     declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
-    for value, before, after in zip(body.input[2:], initial, results, strict=False):
+    # The first two inputs of the body are the iteration number and the condition.
+    for value, before, after in zip(body.input[2:], carried, results, strict=False):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not dim.HasField("dim_value"):
                 continue
@@ -100,4 +105,4 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
     if not is_run:
         declared_dims = read_type(declared.SerializeToString()).dims
         dims = declared_dims and tuple([dim if isinstance(dim, int) else None for dim in declared_dims])
-    return Facts(facts.element, None if dims is None else (None, *dims))
+    return Facts(facts.element, None if dims is None else (None, *dims))  # the number of iterations is not known

@@ -55,7 +55,7 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 
 
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a Concat with the sizes on its axis added up here: onnx before 1.23 adds them in 32 bits."""
+    """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits."""
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
@@ -76,9 +76,10 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
         return dims
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
-    name, neutral = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
-    is_wide = any(each != neutral for each in attributes.get(name, ()))
-    if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_wide):
+    # With automatic padding, onnx and onnxruntime differ if one of these attributes is not at its default.
+    name, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
+    is_changed = any(each != default for each in attributes.get(name, ()))
+    if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_changed):
         return dims[:2] + (None,) * len(dims[2:])
     if not attributes.get("ceil_mode"):
         return dims
@@ -94,7 +95,7 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a reduction of data that may be empty, with each negative axis opened.
+    """Return the dims of a reduction of data that may be empty, with an open size on each negative axis.
 
     If the data are empty, onnxruntime does not change the sizes of negative axes, and ignores keepdims for these axes.
     So the rank is unknown, and the result None, if keepdims is 0 and an axis is negative.

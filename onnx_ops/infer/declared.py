@@ -30,7 +30,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
             [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
         )
     else:
-        return facts
+        return facts  # the ranks contradict each other, so the declared one is ignored
     return replace(facts, dims=dims)
 
 
@@ -55,7 +55,7 @@ def without_numbers(declared: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def fixes_open_size(declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str]) -> bool:
-    """Return whether a declared size is a number where one of the symbols is inferred."""
+    """Return whether a declared size is a number, although inference finds one of the symbols for it."""
     dims = declared.tensor_type.shape.dim
     if inferred is None or len(inferred) != len(dims):
         return False

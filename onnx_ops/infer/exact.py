@@ -48,7 +48,7 @@ _MIN_DISTANCE = 1e-3
 
 
 def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """Compute the outputs of a standard node. Return an empty sequence if engines may differ or the computation fails.
+    """Compute the outputs of a standard node. Return none if engines may differ, or if the computation fails.
 
     Args:
         node: The node.
@@ -83,9 +83,11 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     Engines differ for a float that is NaN or out of the range of the new type, and for a float beyond the range of
     int32 that is cast to an integer. All engines cast an integer to a smaller type by keeping its lowest bits.
     """
+    # Engines may round differently to float types of other sizes, such as float16.
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False
     if array.dtype.kind != "f" or not array.size:
+        # Every integer is in the range of `_FLOATS`, and IEEE 754 defines how it is rounded.
         return array.dtype.kind in "iufb"
     if np.isnan(array).any():
         return False
@@ -125,12 +127,13 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
         return False
     if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
         return True
+    # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
     count = (end - start) / step
     return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines agree on an operator for inputs of these types, and for these divisors if it divides."""
+    """Return whether engines agree on an operator for inputs of these types. A division also needs a safe divisor."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":
@@ -149,7 +152,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
         # onnxruntime adds the selected elements to zeros, which changes the bits of NaNs and of -0.
         return not any(_has_nan(array) or _has_negative_zero(array) for array in outputs)
     if op_type == "NonZero":
-        return arrays[0].ndim > 0
+        return arrays[0].ndim > 0  # engines differ about a scalar
     if op_type == "Compress" and not arrays[0].size:
         return False  # NumPy selects elements from empty data if the condition is longer than the data
     if op_type in _SELECTING:
@@ -161,7 +164,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
         return False  # -0 is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
-        # In any order of the operands, no partial sum or product has a larger magnitude than that of all magnitudes.
+        # Engines may add or multiply in any order. No partial result is larger than the result of all magnitudes.
         magnitudes = np.abs(arrays[0].astype(np.float64))
         if (magnitudes.sum() if op_type == "ReduceSum" else np.maximum(magnitudes, 1).prod()) > _INT32.max:
             return False

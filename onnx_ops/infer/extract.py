@@ -18,12 +18,12 @@ from sliceport.wording import example_shapes
 def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int]] | None = None) -> list[SlicingNode]:
     """Return the slicing nodes of a model in their order, including those of subgraphs.
 
-    Nodes of functions are in the view once for each call. The view is changed: shapes are bound and inferred, and
-    constants are folded.
+    A node of a function is listed once for each call. The view is changed: shapes are bound and inferred, and constants
+    are folded.
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: Sizes of inputs whose shape the model does not fix, by name.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
 
     Raises:
         UsageError: `input_shapes` do not fit the model.
@@ -81,7 +81,13 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
 
 
 def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: str) -> Resolved | Refused:
-    """Return a node with its cuts, or with the reason why it is refused; `hint` ends a message about unknown sizes."""
+    """Return a slicing node with the Region of each output, or with the reason why the node is refused.
+
+    Args:
+        record: The node.
+        resolved: The parameters and Regions of the node, if they are already known.
+        hint: The end of a message about unknown sizes.
+    """
     node, fields = record.node, record.all_fields()
     try:
         if not node.inputs or node.inputs[0] is None:
@@ -126,7 +132,7 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 
 def _shapes_hint(model: ModelView) -> str:
-    """Return the end of a message: a list of the open dimensions of graph inputs with example sizes, or a full stop."""
+    """Return the end of a message: the open sizes of graph inputs with an example, or else a full stop."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value in model.graph.inputs:

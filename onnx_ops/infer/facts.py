@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The dims, if all of them are numbers."""
+        """The dims if all of them are numbers, otherwise None."""
         return static_sizes(self.dims)
 
     def list_integers(self) -> Array | None:
@@ -62,6 +62,7 @@ class Facts:
         sizes = self.sizes
         if self.element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL) or sizes is None:
             return None
+        # NumPy refuses even empty arrays if the product of the other sizes is too large.
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:
@@ -69,7 +70,7 @@ class Facts:
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store the elements of an INT32, INT64 or BOOL tensor; those that are None or out of its range are unknown."""
+        """Store the elements of an INT32, INT64 or BOOL tensor. Elements that are None or out of range are unknown."""
         limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
             is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -77,7 +78,7 @@ class Facts:
                 integers = integers.copy()
                 integers[np.array(is_outside).reshape(integers.shape)] = None
         elif self.element != onnx.TensorProto.BOOL:
-            return
+            return  # elements of other types are not stored
         if any(value is None for value in integers.flat):
             self.integers = integers
         else:

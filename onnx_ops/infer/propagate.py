@@ -3,10 +3,7 @@
 Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which accept open sizes among known ones. onnx
 infers the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference
 of whole models is not used: its data propagation multiplies tensors of any size, and it prefers declared shapes to
-inferred ones.
-
-This module works on protobuf messages. It does not import onnx-ir, because that takes longer than the inference of most
-models.
+inferred ones. onnx-ir is not imported here, because that takes longer than the inference of most models.
 """
 
 from __future__ import annotations
@@ -49,14 +46,11 @@ from sliceport.slicing import INT64_MAX
 # Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
-# onnx's inference reads the elements of inputs such as shapes and axes, which are short.
-_MAX_INPUT_ELEMENTS = 64
-_MAX_CALLS = 16
-"""The depth of subgraphs and function calls down to which function calls are expanded."""
-_NEGATIVE_AXES_OPSET = 11
-"""The first operator set in which onnx's inference counts axes below 0 from the end."""
+_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
+_MAX_CALLS = 16  # the depth of subgraphs and function calls down to which function calls are expanded
+_NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
+# Operators whose output is small if their input is. They are computed although the size of the output is unknown.
 _SHRINKING = frozenset(("NonZero", "Compress"))
-"""Operators whose output is small if their input is. They are computed although the size of the output is unknown."""
 
 
 @dataclass
@@ -91,7 +85,7 @@ class Scope:
 
 
 def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
-    """Return the facts of every graph input and node output of a model, its subgraphs included.
+    """Return the facts (type, sizes and elements) of every graph input and node output, also in subgraphs.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
@@ -102,14 +96,14 @@ def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: b
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    facts = _Propagation(onnx.ModelProto.FromString(model), given, uses_onnx=uses_onnx).run()
-    if any(each.is_misdeclared for each in facts):
-        # Other declared numbers may be as wrong, and that does not show where inference finds no size.
+    first = _Propagation(onnx.ModelProto.FromString(model), given, uses_onnx=uses_onnx).run()
+    if any(facts.is_misdeclared for facts in first):
+        # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
         proto = onnx.ModelProto.FromString(model)
-        without_numbers = _Propagation(proto, given, uses_onnx=uses_onnx, trusts_numbers=False).run()
-        pairs = zip(without_numbers, facts, strict=True)
-        return [replace(each, is_misdeclared=True) if old.is_misdeclared else each for each, old in pairs]
-    return facts
+        second = _Propagation(proto, given, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        pairs = zip(first, second, strict=True)
+        return [replace(facts, is_misdeclared=True) if before.is_misdeclared else facts for before, facts in pairs]
+    return first
 
 
 class _Propagation:
@@ -126,8 +120,7 @@ class _Propagation:
         self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
         self._visited_nodes = 0
-        # Sums over all facts so far, for `_enforce_limits`.
-        self._total_bytes = 0
+        self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
         self._total_dims = 0
 
     def run(self) -> list[Facts]:
@@ -154,8 +147,7 @@ class _Propagation:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
-            # The caller of a graph may pass fewer inputs than the graph has.
-            passed = input_facts[index] if index < len(input_facts) else NO_FACTS
+            passed = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             facts = scope.facts.get(value.name) or fill_in_declared(passed, value.type)
             scope.facts[value.name] = facts
             self._reported.append(_drop_large_data(facts))
@@ -164,14 +156,14 @@ class _Propagation:
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _declare(self, scope: Scope, values: Iterable[onnx.ValueInfoProto]) -> None:
-        """Add the declared types of values to their scope; without the sizes that are numbers if these are in doubt."""
+        """Add the declared types of values to `scope`. Leave out declared numbers if they are not trusted."""
         for value in values:
             if value.type.WhichOneof("value"):
                 is_trusted = self._trusts_numbers or value.name in self._given
                 scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
-        """Store the facts of a node's outputs in `scope`. Report them if `is_reported`: the node is in no function."""
+        """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self._reported)
@@ -224,7 +216,7 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the subgraphs of a node and return the facts of its outputs; only those of If and Loop are inferred."""
+        """Visit the subgraphs of a node. Return the facts of the node's outputs if it is an If or a Loop."""
         domain = usual_name(node.domain)
         body_inputs: Sequence[Facts] = ()
         if node.op_type == "Loop" and not domain:
@@ -248,34 +240,34 @@ class _Propagation:
         return infer_loop(node, inputs, body_outputs.get("body", [])) if node.op_type == "Loop" else []
 
     def _visit_body(
-        self, graph: onnx.GraphProto, scope: Scope, initial: Sequence[Facts], body_inputs: Sequence[Facts]
+        self, graph: onnx.GraphProto, scope: Scope, carried: Sequence[Facts], body_inputs: Sequence[Facts]
     ) -> list[Facts]:
-        """Visit the body of a node and return the facts of its outputs.
+        """Visit a subgraph of a node and return the facts of its outputs.
 
-        The body of a Loop, the only node with `body_inputs`, is visited up to three times: as it is, without the
-        declared sizes that an iteration changes, and without any declared sizes.
+        Only a Loop has `body_inputs`. If an iteration changes declared sizes of its `carried` values, the body is
+        visited again without these sizes. If others change then, it is visited without any declared sizes.
         """
         first_reported = len(self._reported)
         for visit in range(3):
             inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
             outputs = self._visit_graph(graph, inner, body_inputs)
-            if not body_inputs or not open_changing_sizes(graph, initial, outputs[1:], opens_all=visit > 0):
+            # The first output of the body of a Loop is its condition. The carried values follow.
+            if not body_inputs or not open_changing_sizes(graph, carried, outputs[1:], opens_all=visit > 0):
                 break
-            del self._reported[first_reported:]
+            del self._reported[first_reported:]  # the next visit reports the same values again
         return outputs
 
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Visit the nodes of a function for one call, and return the facts of its outputs; none beyond the limits."""
+        """Return the facts of a function's outputs for one call. Return none if calls visit too many nodes."""
         # Nested calls may multiply the nodes without bound. Exported models visit each node of a function a few times.
         max_visited = 20 * len(self._model.graph.node) + 20000
         if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
-        # A function does not see the values around its call.
-        inner = Scope(None, opsets, attributes, scope.depth + 1)
+        inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
         inner.facts = dict(zip(function.input, inputs, strict=False))
         self._declare(inner, getattr(function, "value_info", ()))
         for body_node in function.node:
@@ -285,11 +277,8 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs from onnx's inference, or from the function that defines its operator.
-
-        The result is empty if onnx has neither, or if its inference fails.
-        """
-        if not self._uses_onnx or len(node.output) > MAX_RANK:
+        """Return the facts of a node's outputs by onnx's inference or the operator's function, or none if both fail."""
+        if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
             return []
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)
@@ -325,7 +314,7 @@ class _Propagation:
         return types, tensors
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines an operator; None if it has no function, or one that needs unknown types."""
+        """Return the function that defines an operator. Return None if it has none, or if it needs unknown types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
             types = [_serialize_type(facts.element, facts.dims) for facts in inputs]
@@ -339,9 +328,8 @@ class _Propagation:
         _compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
-        # onnx's evaluator needs all elements of each input.
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
-            return
+            return  # onnx's evaluator needs all elements of each input
         shapes = [facts.sizes for facts in outputs]
         # Elements have at most 16 bytes, namely those of complex128.
         is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
@@ -357,7 +345,7 @@ class _Propagation:
                 facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
-        """Return facts without sizes and ranks that are too large, and without parts beyond the limits of the model."""
+        """Return facts without sizes and ranks that are too large. Also drop what is over the limits of the model."""
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])
             facts = Facts(facts.element, dims, facts.non_tensor_type)
@@ -387,10 +375,7 @@ def _drop_large_data(facts: Facts) -> Facts:
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a node of a function whose references to attributes are replaced by the attributes of the call.
-
-    A reference is dropped if the call has no attribute of that name and type.
-    """
+    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)
     del resolved.attribute[:]
@@ -404,7 +389,7 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
 
 
 def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output from the known integers of its inputs, and store them in it."""
+    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return

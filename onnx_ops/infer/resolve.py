@@ -78,7 +78,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or of an expression; an expression if the size stays open or would be negative."""
+    """Return the size of a symbol or an expression. Return an expression if the size is open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -137,16 +137,17 @@ class ResolvedNodes:
 def resolve_shapes(
     model: ModelView, slicing: Sequence[NodeView], given: frozenset[str], *, has_open_inputs: bool
 ) -> ResolvedNodes:
-    """Resolve slicing nodes as they are. If that is not enough, infer shapes, and then fold constants.
+    """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
+    If the model does not declare enough for that, infer shapes, and then fold constants. Folded nodes leave their
+    graph: their `graph` is None. All other nodes stay the same objects.
 
     Args:
         model: The model.
         slicing: Its slicing nodes.
         given: The names of values whose shapes the user has given.
-        has_open_inputs: Whether the inputs of the model have open sizes before shapes are bound. The declared sizes of
-            values that nodes compute are not trusted then: they may come from before somebody opened the inputs.
+        has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
+            values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
     """
     resolved = ResolvedNodes()
     trusted = slicing
@@ -189,7 +190,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace each node whose outputs are all known by constants, unless one of them is an output of a graph.
+    """Replace nodes by constants if all elements of their outputs are known. Nodes with an output of a graph stay.
 
     Returns:
         The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.
@@ -210,7 +211,7 @@ def fold_nodes(
 
 
 def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[int, SpecAndRegions]) -> list[NodeView]:
-    """Add the spec and Regions of nodes with known shapes and parameters to `specs`, and set their output shapes.
+    """Add the parameters and Regions of nodes to `specs` if they are known, and set the shapes of the nodes' outputs.
 
     Returns:
         The nodes whose shape or parameters are not known yet.
@@ -218,7 +219,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
     unresolved = []
     for node in slicing:
         if id(node) in specs:
-            continue
+            continue  # an earlier call resolved the node
         try:
             specs[id(node)] = _, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
@@ -228,7 +229,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
             continue  # the caller reads the node again, and reports the error
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):
-            element = dtype.value if dtype is not None and output.dtype is None else 0
+            element = dtype.value if dtype is not None and output.dtype is None else 0  # 0 keeps the type as it is
             model.set_type(output, element, region.output_shape)
     return unresolved
 

@@ -33,7 +33,7 @@ It returns the facts of the outputs, or None to leave the node to onnx.
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Return the facts of a node's outputs by the rule for its operator; None to leave the node to onnx.
+    """Return the facts of a node's outputs by the rule for its operator. Return None to leave the node to onnx.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.
@@ -45,22 +45,23 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], o
 
 
 def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Infer a Slice. onnx leaves all sizes open if one bound is open, moves no elements, and crashes at huge steps."""
+    """Infer a Slice. onnx leaves all sizes open if one bound is open, infers no elements, and crashes at huge steps."""
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
     if opset >= SLICE_INPUTS_OPSET:
+        # The inputs are the data, starts, ends, axes and steps.
         parameters = [_read_list(inputs, index) for index in range(1, 5)]
         is_given = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
         starts_dims = inputs[1].dims if is_given[0] else None  # open `starts` may have a known length
-        entry_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
+        axis_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
     else:
         parameters = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
         is_given = [values is not None for values in parameters]
-        entry_count = None if parameters[0] is None else len(parameters[0])
+        axis_count = None if parameters[0] is None else len(parameters[0])
     starts, ends, axes, steps = parameters
-    if axes is None and not is_given[2] and isinstance(entry_count, int) and entry_count <= MAX_RANK:
-        axes = tuple(range(entry_count))
+    if axes is None and not is_given[2] and isinstance(axis_count, int) and axis_count <= MAX_RANK:
+        axes = tuple(range(axis_count))  # without the input `axes`, the first axes are sliced
     if axes is None:
         return [Facts(data.element, (None,) * len(data.dims))]
     is_open = any(given and values is None for given, values in zip(is_given, parameters, strict=True))
@@ -75,11 +76,11 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     """Return the facts of the output of a Slice with known parameters. `data_dims` are the dims of `data`, not None."""
     dims = list(data_dims)
-    for axis, entry in spec.by_axis(len(dims)).items():
+    for axis, bounds in spec.by_axis(len(dims)).items():
         dim = dims[axis]
-        if not entry.is_whole(None):
-            open_size = 0 if entry.is_empty_for_every_size() else None
-            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else open_size
+        if not bounds.is_whole(None):  # None: for any size of the axis
+            open_size = 0 if bounds.is_empty_for_every_size() else None
+            dims[axis] = len(resolve_axis(*bounds, dim)) if isinstance(dim, int) else open_size
     output = Facts(data.element, tuple(dims))
     if data.sizes is not None:
         _copy_selected_elements(data, [output], [spec.resolve(data.sizes)])
@@ -101,7 +102,7 @@ def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[
 
 
 def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """Infer a Split. onnx infers no rank if the part sizes are unknown, and moves no elements."""
+    """Infer a Split. onnx infers no rank if the part sizes are unknown, and infers no elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
@@ -173,7 +174,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape of data with open sizes, or to a shape with open entries. onnx leaves more sizes open."""
+    """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves more sizes open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None and len(inputs) > 1 and inputs[0].sizes is None:
         data = inputs[1].data
@@ -185,7 +186,7 @@ def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> lis
 
 
 def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
-    """Infer an Expand to a shape with open entries. onnx does not use the known entries of such a shape."""
+    """Infer an Expand to a shape with unknown elements. onnx does not use the known elements of such a shape."""
     target = _read_partly_open_list(inputs, 1)
     if target is None or inputs[0].dims is None:
         return None
@@ -193,7 +194,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
 
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a ConstantOfShape of a shape with open entries, for which onnx leaves all sizes open."""
+    """Infer a ConstantOfShape of a shape with unknown elements, for which onnx leaves all sizes open."""
     shape = _read_partly_open_list(inputs, 0)
     if shape is None:
         return None
@@ -215,7 +216,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
-    """Return the integers of an input; None if it is not a constant list of INT32 or INT64."""
+    """Return the integers of an input. Return None if it is not a constant list of INT32 or INT64."""
     facts = inputs[index] if index < len(inputs) else NO_FACTS
     if facts.data is None or facts.element not in _INDEX_TYPES or facts.data.ndim != 1:
         return None
@@ -223,7 +224,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the entries of an input that is a list with unknown entries, which are None; None for any other input."""
+    """Return the elements of a list that is not fully known, None for each unknown element. Otherwise return None."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

@@ -47,7 +47,7 @@ def compute_elements(
         if op_type in _MOVES:
             elements = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
         elif op_type in _ELEMENTWISE and opset >= BROADCAST_OPSET:
-            if attributes.get("fmod") or any(array is None for array in inputs):
+            if attributes.get("fmod") or any(array is None for array in inputs):  # `_mod` is Mod without fmod
                 return None
             elements = np.asarray(np.frompyfunc(_ELEMENTWISE[op_type], len(inputs), 1)(*inputs), object)
         else:
@@ -62,8 +62,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
 
     Args:
         dims: The sizes of its data; None if the rank is unknown.
-        target: The entries of its second input, None for each open one.
-        allowzero: Whether an entry of 0 is a size. Otherwise it copies the size of the data on the same axis.
+        target: The elements of its second input, None for each unknown one.
+        allowzero: Whether an element of 0 is a size. Otherwise it copies the size of the data on the same axis.
 
     >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
     ('N', 3, 2)
@@ -80,8 +80,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     if dims is None or len(open_axes) != 1:
         return tuple(sizes)
     (open_axis,) = open_axes
-    # If a copied size is 0, the data are empty, and an open entry may have any value. This does not hold for an entry
-    # of -1, which onnxruntime refuses next to a 0.
+    # If a copied size is 0, the data are empty, and an unknown element may have any value. This does not hold for an
+    # element of -1, which onnxruntime refuses next to a 0.
     if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
         return tuple(sizes)
     # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
@@ -103,7 +103,7 @@ def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
 
     Args:
         dims: The sizes of its data.
-        target: The entries of its second input, None for each open one.
+        target: The elements of its second input, None for each unknown one.
 
     >>> expand((3, 1), [2, None, 4])
     (2, 3, 4)
@@ -145,7 +145,7 @@ def divide(a: int, b: int) -> int | None:
 
 
 def _mod(a: int | None, b: int | None) -> int | None:
-    # Without fmod, the remainder has the sign of the divisor, as in Python.
+    # Without fmod, the remainder has the sign of the divisor, as in Python. It is open for a divisor of 0 or None.
     return None if a is None or not b else a % b
 
 

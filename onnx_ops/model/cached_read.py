@@ -13,7 +13,10 @@ _cache: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("cach
 
 @contextmanager
 def caching_reads() -> Iterator[None]:
-    """Cache the results of `cached_read` inside the context, where constants may be replaced, but not changed."""
+    """Cache the results of `cached_read` inside the context.
+
+    The caller must not change constants there, but may replace them by others.
+    """
     if _cache.get() is not None:  # a context inside another one shares its cache
         yield
         return
@@ -25,10 +28,10 @@ def caching_reads() -> Iterator[None]:
 
 
 def cached_read(source: object, name: Hashable, read: Callable[[], T]) -> T:
-    """Return a property of a constant, read once while `caching_reads` is active.
+    """Return a property of a constant. Read it only once if `caching_reads` is active.
 
     Args:
-        source: The tensor or the attribute; its identity is the key.
+        source: The tensor or the attribute that is the constant; its identity is the key.
         name: The name of the property.
         read: A function that reads the property.
     """

@@ -178,7 +178,8 @@ def _check_nodes(
 ) -> None:
     """Check the nodes of a graph or function, and add their outputs to `defined`.
 
-    When this function is called, `defined` contains the names of the inputs and initializers.
+    When this function is called, `defined` contains the names of the inputs and initializers. `outer` has two sets for
+    each graph around this one: the names defined so far, and the outputs of all its nodes.
     """
     all_outputs: set[str] = set()
     label = f"a node of {owner}"

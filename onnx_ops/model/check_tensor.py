@@ -16,7 +16,7 @@ from sliceport.errors import ModelError
 
 _MAX_BYTES = 2**63
 """A size that no file reaches, because file sizes are signed 64-bit numbers."""
-_MAX_DIGITS = 19  # the digits of _MAX_BYTES; Python refuses to parse a number of thousands of digits
+_MAX_DIGITS = 19  # the digits of _MAX_BYTES
 _MAX_CHECKED_BYTES = 2**20
 """Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
 _DATA_FIELDS: dict[int, tuple[str, int]] = {
@@ -119,6 +119,7 @@ def _check_location(tensor: onnx.TensorProto, label: str) -> str:
         raise ModelError(f"{label} is stored at {location!r}, which leaves the model's folder.")
     for key in ("offset", "length"):
         number = entries.get(key, "0")
+        # Python refuses to parse a number of thousands of digits.
         if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
             raise ModelError(
                 f"{label} has {number!r} as the {key} of its external data, which must be a size in bytes."
@@ -146,7 +147,7 @@ def check_rank(rank: int, owner: str) -> None:
 
 
 def check_element(number: int, owner: str) -> None:
-    """Check that ONNX defines the element type with this number; `owner` as in `check_rank`."""
+    """Check that ONNX defines the element type with this number. `owner` names the tensor or value, for the message."""
     if number not in BITS:
         raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
 

@@ -100,9 +100,9 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 
 
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
-    """Return the defects that a Slice triggers.
+    """Return the defects that a Slice triggers on the DirectML provider.
 
-    The result of `find_unfixable` and NOTHING_SELECTED make all other defects irrelevant, and are returned alone.
+    The result of `find_unfixable` or NOTHING_SELECTED is returned alone, because it makes other defects irrelevant.
 
     Args:
         node: The Slice.
@@ -115,14 +115,14 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if (unfixable := find_unfixable(node, opset, sizes)) is not None:
         return (unfixable,)
     if opset < SLICE_INPUTS_OPSET:
-        return ()
-    entries = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
-    if empty_shape(entries, sizes) is not None:
+        return ()  # the remaining defects are those of Slices whose bounds are inputs
+    bounds = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
+    if empty_shape(bounds, sizes) is not None:
         return (defects.NOTHING_SELECTED,)
     triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
-    adapted = adapt_bounds(entries, sizes)
-    refused = [entry for axis, entry in entries.items() if adapted[axis] != entry]
-    triggered += [defects.BELOW_THE_AXIS if entry.step < 0 else defects.FROM_THE_LEAST for entry in refused]
+    adapted = adapt_bounds(bounds, sizes)
+    refused_steps = [step for axis, (_, _, step) in bounds.items() if adapted[axis] != bounds[axis]]
+    triggered += [defects.BELOW_THE_AXIS if step < 0 else defects.FROM_THE_LEAST for step in refused_steps]
     return tuple(dict.fromkeys(triggered))
 
 
@@ -137,38 +137,38 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
-def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return the output shape of a Slice that selects nothing although its data have elements, or None.
+def empty_shape(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
+    """Return the output shape of a Slice that selects nothing although its data have elements.
 
-    The result is None, too, if a size of the data is open.
+    Return None for any other Slice, or if a size of the data is open.
 
     Args:
-        entries: The bounds of the Slice by axis.
+        bounds: The start, end and step of the Slice by axis.
         sizes: The sizes of its data, None for each open one; None if the rank is open.
     """
-    positive_sizes = [size for size in sizes or () if size]
+    positive_sizes = [size for size in sizes or () if size]  # neither open nor 0
     if sizes is None or len(positive_sizes) != len(sizes):
         return None
-    output_shape = cut_shape(entries, positive_sizes)
+    output_shape = cut_shape(bounds, positive_sizes)
     return output_shape if 0 in output_shape else None
 
 
-def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the bounds by axis, with 0 for each start below the axis that the provider refuses.
+def adapt_bounds(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
+    """Return the bounds by axis, with 0 in place of each start that the DirectML provider refuses.
 
-    By the specification, the adapted bounds select the same elements. For the arguments see `empty_shape`.
+    By the specification, the bounds with 0 select the same elements. For the arguments see `empty_shape`.
     """
     adapted = {}
-    for axis, entry in entries.items():
+    for axis, (start, end, step) in bounds.items():
         size = sizes[axis] if sizes is not None else None
-        is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
-        is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
-        adapted[axis] = entry._replace(start=0) if is_refused else entry
+        is_before = start <= _INT32_MIN or (size is not None and start < -size)
+        is_refused = is_before if step < 0 else start <= _INT32_MIN and end < 0  # by BELOW_THE_AXIS, FROM_THE_LEAST
+        adapted[axis] = AxisSlice(0 if is_refused else start, end, step)
     return adapted
 
 
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
-    """Return the defects that a Split triggers. For the arguments see `slice_defects`."""
+    """Return the defects that a Split triggers on the DirectML provider. For the arguments see `slice_defects`."""
     unfixable = find_unfixable(node, opset, sizes)
     # The provider refuses too many axes even if nothing reads the parts. All other defects show in parts that are read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
@@ -212,10 +212,10 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 
 
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
-    """Return the entries of the shape to which a Reshape reshapes.
+    """Return the target of a Reshape as a list of integers and of values that are computed at run time.
 
-    A constant shape is listed as integers. Any other shape is listed as it is or, if a Concat computes it, by its
-    operands: the integers of constant ones, and the other ones as they are. The list is empty if one is left out.
+    A shape that a Concat computes is listed by its operands. A constant is listed as its integers, and any other value
+    as it is. The list is empty if the Concat leaves out an operand.
 
     Args:
         shape: The second input of the Reshape.
@@ -223,31 +223,35 @@ def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
-    entries: list[Value | int] = []
+    target: list[Value | int] = []
     for operand in operands:
         if operand is None:
             return []
         elements = read_elements(operand, MAX_AXES)
         if elements is None:
             elements = find_elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
-        entries += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
-    return entries
+        target += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
+    return target
 
 
-def reshape_defects(node: NodeView, entries: Sequence[ValueView | int]) -> Defects:
-    """Return the defects that a Reshape triggers; `entries` are the result of `reshape_entries`.
+def reshape_defects(node: NodeView, target: Sequence[ValueView | int]) -> Defects:
+    """Return the defects that a Reshape triggers on the DirectML provider. `target` is from `reshape_entries`.
 
     Raises:
         InvalidSlice, DynamicSlice: Its allowzero is not an integer or not known.
     """
-    is_refused = bool(read_int(node, "allowzero", 0)) and entries.count(-1) == 1 and 0 not in entries
+    is_refused = bool(read_int(node, "allowzero", 0)) and target.count(-1) == 1 and 0 not in target
     return (defects.ALLOWZERO,) if is_refused else ()
 
 
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
-    """Return the defects that a MatMul triggers, by the sizes and the element type of the tensors that it multiplies.
+    """Return the defects that a MatMul triggers on the DirectML provider.
 
-    MATMUL_BY_A_VECTOR applies to FLOAT, FLOAT16 and unknown types, because the CPU provider computes all other types.
+    MATMUL_BY_A_VECTOR applies to FLOAT and FLOAT16 only, because MatMuls of other types run on the CPU provider.
+
+    Args:
+        sizes: The sizes of the tensors that it multiplies.
+        dtype: The element type of these tensors; None if it is not known and may be FLOAT.
     """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
@@ -258,9 +262,9 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
 
 
 def einsum_terms(node: NodeView) -> list[str]:
-    """Return the labels of each input of an Einsum and, last, of its output; an empty list if there is an ellipsis.
+    """Return the labels of each input of an Einsum and, last, of its output. Return an empty list for an ellipsis.
 
-    An equation without `->` has the labels that occur once for its output, sorted.
+    Without `->`, the output has the labels that occur once in the inputs, sorted.
     """
     inputs, arrow, output = read_string(node, "equation").replace(" ", "").partition("->")
     if "." in inputs + output:
@@ -270,7 +274,7 @@ def einsum_terms(node: NodeView) -> list[str]:
 
 
 def einsum_defects(node: NodeView) -> Defects:
-    """Return the defects that an Einsum of two tensors triggers; they depend on its labels alone.
+    """Return the defects that an Einsum of two tensors triggers on the DirectML provider.
 
     The provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one axis
     from each tensor. It computes any other Einsum that sums by a product and a sum, which crash unless the output is a
@@ -295,7 +299,7 @@ def einsum_defects(node: NodeView) -> Defects:
 
 
 def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
-    """Return the defects that a ConvTranspose of an operator set triggers.
+    """Return the defects that a ConvTranspose of an operator set triggers on the DirectML provider.
 
     Raises:
         InvalidSlice, DynamicSlice: The attribute output_padding is not a list of integers or not known.
@@ -305,9 +309,9 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 
 
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
-    """Return the defect that a Slice or Split triggers if the provider fuses it with the nodes before and after it.
+    """Return the defect that a Slice or Split triggers if it is fused with the nodes before and after it.
 
-    The provider does so only if the data and the output of the slice each have one reader.
+    The DirectML provider fuses them only if the data and the output of the slice each have one reader.
 
     Args:
         node: The node.
@@ -361,7 +365,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 
 
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
-    """Return whether the only reader of a value is in `_FUSED` and reads it once.
+    """Return whether the only reader of a value can be fused with a Slice, and reads the value once.
 
     Nodes that change only the shape are skipped on the way to that reader.
     """
@@ -378,14 +382,16 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 
 
 def constant_of_shape_defects(shape: Array | None) -> Defects:
-    """Return the defects that a ConstantOfShape triggers. `shape` is the shape of its output; None if not known."""
+    """Return the defects that a ConstantOfShape triggers. `shape` is the shape of its output, None if not known."""
     return (defects.EMPTY_FILL,) if shape is not None and 0 in shape else ()
 
 
 def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | None]) -> Defects:
-    """Return the defects that a Loop triggers, by the declared and the inferred sizes of the inputs of its body.
+    """Return the defects of a Loop whose iterations change a declared size.
 
-    Inference opens a declared size that an iteration changes.
+    Args:
+        declared: The declared sizes of the inputs of its body.
+        inferred: The inferred sizes of the same inputs. Inference opens each size that an iteration changes.
     """
     pairs = [(old, new) for old, new in zip(declared, inferred, strict=True) if old is not None and new is not None]
     is_changing = any(

@@ -42,7 +42,7 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
 
 
 def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice, or None. `spec` is not checked before."""
+    """Return the defect that makes engines disagree about a Slice, or None. `spec` may be invalid."""
     # A Slice without steps gets no entries: engines disagree only about steps other than 1.
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):

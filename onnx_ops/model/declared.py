@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
-    """Return the shapes of the graph's inputs by name, except of inputs that have an initializer.
+    """Return the declared shape of each graph input without an initializer, by the name of the input.
 
-    A size below 0 counts as open here, although the check of the model refuses it. The shape is None for an input that
-    is not a tensor, or whose rank is not declared.
+    The shape is None if the input is not a tensor, or if its rank is not declared. A size below 0 counts as open here,
+    although the check of the model refuses it.
     """
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
-        _text(value.name): [_text(read_dim(dim)) for dim in value.type.tensor_type.shape.dim]
+        _decode(value.name): [_decode(read_dim(dim)) for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape")
         else None
         for value in graph.input
@@ -40,9 +40,9 @@ def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
     }
 
 
-def _text(part: T | bytes) -> T | str:
+def _decode(name: T | bytes) -> T | str:
     """Return bytes as a str, and anything else as it is. Protobuf returns text that is not UTF-8 as bytes."""
-    return part.decode("utf-8", "surrogateescape") if isinstance(part, bytes) else part
+    return name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name
 
 
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:

@@ -37,7 +37,9 @@ def describe_data_files(proto: onnx.ModelProto, folder: str) -> str:
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
-    """Load the small external tensors into the model: onnxruntime reads parameters before it opens data files.
+    """Load the small external tensors into the model.
+
+    They may be parameters, such as axes, which onnxruntime reads before it opens data files.
 
     Raises:
         ModelError: The data of a tensor cannot be read.

@@ -21,7 +21,7 @@ from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_to_change(model: Any) -> CheckedModel:
-    """Read a model as `read_any` does, and refuse a model with parts that onnx-ir would not write.
+    """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
         ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
@@ -76,7 +76,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
 
 
 def clone_sorted(model: ir.Model) -> ir.Model:
-    """Return a copy whose nodes are sorted. It shares the tensors, unless the nodes of the model are not sorted.
+    """Return a copy of a model with sorted nodes. If the nodes are already sorted, the copy shares the tensors.
 
     Raises:
         ModelError: The model cannot be cloned or sorted; see `read_any` and `to_ir`.
@@ -96,12 +96,13 @@ _HeldTensor = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
 def external_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the external tensors of a model: initializers, and tensors in attributes."""
+    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
     yield from _external_initializers(model_graphs(model))
     yield from _external_attributes(model)
 
 
 def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
+    """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
     for graph in graphs:
         for value in graph.initializers.data.values():
             if isinstance(value.const_value, ir.ExternalTensor):
@@ -185,14 +186,14 @@ def write_model(
     folder = target.parent.resolve()
     moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
     has_data = moves and any(_external_initializers(all_graphs(model)))
-    data = f"{target.name}.data" if has_data else None
-    files = [target] if data is None else [target.with_name(data), target]
+    data_name = f"{target.name}.data" if has_data else None
+    files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
     if moves:
         _embed_tensors(model)
     write_files(
         files,
-        lambda folder: _save(model, folder / target.name, data),
+        lambda folder: _save(model, folder / target.name, data_name),
         overwrite=overwrite,
         accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
     )
@@ -256,10 +257,10 @@ def _embed_tensors(model: ir.Model) -> None:
 
 
 def load_externals(held: Iterable[_HeldTensor]) -> None:
-    """Load external tensors into their model.
+    """Replace the external tensors of a model by copies in memory.
 
     Args:
-        held: The tensors, as `external_tensors` yields them.
+        held: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
 
     Raises:
         ModelError: A tensor cannot be read.
@@ -272,7 +273,7 @@ def load_externals(held: Iterable[_HeldTensor]) -> None:
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model, with its weights in the file `data_name` next to it; None leaves the weights where they are."""
+    """Save a model, with its weights in the file `data_name` next to it. If that is None, the weights stay in place."""
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:

@@ -25,7 +25,7 @@ class IrModel:
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """Return a view of any model after changing the model: its functions are inlined, its defaults removed.
+        """Inline the functions of a model, remove the defaults of its inputs, and return a view of it.
 
         Inlining renames nodes, so the names and origins of nodes in functions are first stored in their metadata: see
         `mark_written_names` and `NodeInModel.origin`.
@@ -97,7 +97,7 @@ class IrModel:
 
 
 def _is_unwritten(value: ir.Value) -> bool:
-    """Return whether onnx-ir does not write a value: it is an output without a name, and no named one follows."""
+    """Return whether onnx-ir does not write a value, because neither it nor a later output of its node has a name."""
     producer = None if value.name else value.producer()
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 

@@ -47,7 +47,7 @@ CONTESTED = "sliceport.contested"
 Inference sets it, because the defect may show only when inferred constants are known.
 """
 MISSING = "sliceport.missing"
-"""Key in the `meta` of a value that was a constant whose data cannot be read. The entry is the reason."""
+"""Key in the `meta` of a value that was a constant whose data cannot be read. It maps to the reason."""
 SPLIT_INPUT_OPSET = 13
 """The operator set since which Split has the part sizes as an input. Split-1 has this input, too."""
 SLICE_INPUTS_OPSET = 10
@@ -96,8 +96,9 @@ def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 def has_valid_arity(node: NodeView) -> bool:
     """Return whether some version of a standard node's operator has as many inputs and outputs as the node.
 
-    The first input must not be left out.
+    The first input must not be left out. A Constant has no inputs.
     """
+    # Operators that are not in the table have one input.
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
     has_first_input = node.op_type == "Constant" or (input_count > 0 and node.inputs[0] is not None)
@@ -106,7 +107,7 @@ def has_valid_arity(node: NodeView) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """Return the name of a node or else of its first named output; an empty string if there are no names."""
+    """Return the name of a node, or else of its first named output, or else an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -115,10 +116,10 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
 @overload
 def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
-    """Return the tensor of an initializer or a Constant, without reading its data; None for any other value.
+    """Return the tensor of an initializer or a Constant, without reading its data. Return None for any other value.
 
-    The result is None, too, for a Constant whose attribute is one for floats, strings or sparse tensors. For onnx-ir
-    models, call this function inside `defaults_aside`, because the initializer of an input is a default, no constant.
+    Also return None for a Constant with an attribute for floats, strings or sparse tensors. For onnx-ir models, call
+    this function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
     """
     if value.const_value is not None:
         return value.const_value
@@ -145,7 +146,7 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
 
 def read_elements(value: ValueView, max_count: int) -> Array | None:
-    """Return the elements of a constant; None if it is not a constant, cannot be read, or has more than `max_count`."""
+    """Return the elements of a constant. Return None for other values, unreadable data, or more than `max_count`."""
     tensor = constant(value)
     if tensor is None or tensor.size > max_count:
         return None
@@ -167,7 +168,7 @@ def sizes_of(value: ValueView) -> Sizes | None:
 
 
 def known_shape(node: NodeView) -> tuple[int, ...] | None:
-    """Return the shape of the node's data; None unless every size is known."""
+    """Return the shape of the node's first input. Return None unless every size is known."""
     data = node.inputs[0] if node.inputs else None
     return None if data is None else static_sizes(shape_of(data))
 

@@ -92,7 +92,7 @@ def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
 
 
 def detach_large_initializers(model: ir.Model) -> None:
-    """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
+    """Turn large and unreadable initializers of the main graph into inputs. Load small external ones."""
     for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
         if tensor is None:
@@ -146,7 +146,7 @@ def release(tensor: ir.ExternalTensor) -> None:
 
 
 def open_negative_sizes(model: ir.Model) -> None:
-    """Replace sizes below 0, which some exporters write for open sizes, by open sizes; leave functions as they are."""
+    """Make sizes below 0 open, because some exporters write open sizes as -1. Functions stay as they are."""
     for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])

@@ -51,7 +51,7 @@ class Attribute:
         """The graph, the graphs or the tensor of the attribute. Integers are returned as a tensor.
 
         Raises:
-            TypeError: The attribute has another type, which no view reads.
+            TypeError: The attribute has another type, such as a float.
         """
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
@@ -127,7 +127,7 @@ class Value:
         return self.is_output
 
     def set_tensor(self, element: int | None, shape: Shape | None) -> None:
-        """Set the element type and the shape, each None if it is unknown. They replace the declared ones."""
+        """Replace the declared element type and shape. None stands for an unknown type or shape."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
@@ -183,17 +183,17 @@ class Node:
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes; `read_graphs` returns the views of the graphs in one attribute."""
+        """Read the attributes. `read_graphs` returns a view of each graph in one attribute."""
         self._attributes = {
             proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node into `proto`, and its graphs with the types and sizes that are known now."""
+        """Write the node into `proto`. Its subgraphs are written with the types and sizes that are known now."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
-            written.ClearField("g")
+            written.ClearField("g")  # the copied graphs have the declared sizes
             written.ClearField("graphs")
             if attribute.ref_attr_name:
                 continue
@@ -290,6 +290,7 @@ class ProtoModel:
             value.is_input = True
             graph.inputs.append(value)
         types = {info.name: info.type for info in proto.value_info}
+        # In early IR versions, each initializer of the main graph is also an input, and a constant all the same.
         inputs_are_constant = not scopes and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             value = values.get(tensor.name)
@@ -316,7 +317,7 @@ class ProtoModel:
         return graph
 
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
-        """Set the inputs of a node and read its subgraphs. `values` are those of its graph; see `_read_graph`."""
+        """Set the inputs of a node and read its subgraphs. `values` and `scopes` have the visible values by name."""
         for name in node.proto.input[:]:
             value = None
             if name:
@@ -329,6 +330,7 @@ class ProtoModel:
             node.read_attributes(lambda proto: [self._read_graph(graph, inner) for graph in graphs_of(proto)])
 
     def detach_weights(self) -> None:
+        """Turn large and unreadable initializers into inputs; see `ModelView.detach_weights`."""
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None

@@ -80,6 +80,7 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
+        # Without raw data, the elements are in one of several fields. Elements of uint32 are in `uint64_data`.
         fields = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
         elements, dtype = next(((elements, dtype) for elements, dtype in fields if elements), ([], "<u8"))
         return np.array(elements, "<u4" if self.raw.data_type == onnx.TensorProto.UINT32 else dtype).tobytes()

@@ -28,7 +28,7 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield the nodes of a graph and of the graphs in it, each with a scope as `walk.scoped_nodes` returns it."""
+    """Yield the nodes of a graph and its subgraphs, each with a text `node.attribute` for each subgraph around it."""
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")

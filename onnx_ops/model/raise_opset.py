@@ -30,8 +30,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the external weights. Metadata and doc strings, which onnx's converter drops, are copied from the
-    model, except for those of its tensors.
+    The copy shares the external weights. onnx's converter drops metadata and doc strings, so they are copied from the
+    model, except for those of tensors.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
@@ -65,7 +65,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after onnx's conversion, which does not adapt it correctly."""
+    """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Softmax", "LogSoftmax"):

@@ -104,7 +104,7 @@ def read_any(model: Any) -> CheckedModel:
 
 
 def serialize(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto whose tensors have their metadata once; onnx-ir alone would write them twice.
+    """Return a model as a ModelProto. onnx-ir writes the metadata of tensors twice; the copies are removed here.
 
     Raises:
         Exception: The model cannot be serialized; onnx-ir and protobuf have several classes of errors for that.
@@ -154,9 +154,9 @@ def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the message of the original error, around which onnx-ir wraps several others.
+    """Return the message of the original error. onnx-ir wraps it in several other errors.
 
-    The message is on one line, without its full stop. An error without a message is described by its type.
+    The message is on one line, without its full stop. For an error without a message, return the name of its type.
     """
     while error.__cause__ is not None:
         error = error.__cause__

@@ -45,7 +45,7 @@ SpecAndRegions = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, .
 
 
 def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
-    """Return the spec of a slicing node, and the Region that each output selects.
+    """Return the parameters of a slicing node as a spec, and the Region of the data that each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -63,12 +63,12 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
 
 @lru_cache(maxsize=1024)
 def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
-    """Resolve a spec. The cache saves time because models repeat their slices in each layer."""
+    """Return the Region that a spec selects. The cache saves time because models repeat their slices in each layer."""
     return spec.resolve(shape)
 
 
 def slice_spec(node: NodeView, opset: int) -> SliceSpec:
-    """Return the spec of a Slice node.
+    """Return the spec of a Slice, which has its starts, ends, axes and steps.
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
@@ -88,7 +88,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 
 
 def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
-    """Return the spec of an `ov_ext::StridedSlice` node.
+    """Return the spec of an `ov_ext::StridedSlice`, which has its begin, end, strides and masks.
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
@@ -103,7 +103,7 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 
 
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of a Split of data of `shape`, with the size of each part.
+    """Return the spec of a Split of data of `shape`, which has the axis and the size of each part.
 
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
 
@@ -142,7 +142,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the spec of a Split of data that may have open sizes. Its axis is not negative if the rank is known.
+    """Return the spec of a Split of data that may have open sizes. If the rank is known, its axis is not negative.
 
     Args:
         node: The Split.
@@ -182,7 +182,7 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Raise InvalidSlice unless a node has from `fewest` to `most` inputs, counting left-out ones before the last."""
+    """Raise InvalidSlice unless a node has `fewest` to `most` inputs. Inputs with an empty name count."""
     count = len(node.inputs)
     if not fewest <= count <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"

@@ -132,7 +132,7 @@ class GraphView(Protocol):
 
 
 class ModelView(Protocol):
-    """A model without functions and defaults (see `defaults_aside`), with the changes that its readers make."""
+    """A model without functions and defaults (see `defaults_aside`), and methods that change it."""
 
     @property
     def graph(self) -> GraphView: ...
@@ -143,7 +143,7 @@ class ModelView(Protocol):
         """Return the function that a node was inlined from, and its place there; see `NodeInModel.origin`."""
 
     def written_name(self, node: Any) -> str:
-        """Return the name of a node in the file. The name of a function and a dot precede it if it was inlined."""
+        """Return the name of a node in the file. For a node of a function, it is `function.node`."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
         """Store the elements of a value. The node that computes the value stays."""
@@ -165,7 +165,7 @@ class ModelView(Protocol):
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Return a size of a ModelProto as in `Dims`. Some exporters write -1 for an open size, which becomes None."""
+    """Return a size as a number or a name. Return None if it has neither, or is -1, which some exporters write."""
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
@@ -182,7 +182,7 @@ def sizes_of_shape(shape: ShapeView) -> Sizes:
 
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the sizes of a shape or of dims if all of them are known, else None."""
+    """Return the sizes of a shape or of dims. Return None unless all of them are known."""
     listed = None if dims is None else list(dims)
     sizes = tuple([dim for dim in listed or () if isinstance(dim, int)])
     return sizes if listed is not None and len(sizes) == len(listed) else None

@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the nodes of a graph and of the graphs in it, each with a `node.attribute` for each graph around it."""
+    """Yield the nodes of a graph and its subgraphs, each with a text `node.attribute` for each subgraph around it."""
     for node in graph:
         yield scope, node
         if graphs_in(node):
@@ -112,7 +112,10 @@ def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the pairs of `every_node`, except for nodes in functions of `ov_ext`, whose calls are rewritten instead."""
+    """Yield the nodes that may be rewritten, each with the version of its standard operator set.
+
+    Nodes in functions of `ov_ext` are omitted, because the calls of these functions are rewritten instead.
+    """
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)

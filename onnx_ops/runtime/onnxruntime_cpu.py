@@ -18,7 +18,7 @@ __all__ = ["NAME", "load", "side", "version", "whole_model"]
 
 
 def load() -> Any:
-    """Import and return onnxruntime, which several distributions provide.
+    """Import onnxruntime and return the module.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
@@ -36,9 +36,11 @@ def version() -> str:
 
 
 def side(level: str = "none") -> Side:
-    """Return the engine with a level of graph optimisation, a key of `session.LEVELS`.
+    """Return onnxruntime's CPU provider as one side of a comparison.
 
-    By default, optimisation is off, because onnxruntime's EliminateSlice drops steps.
+    Args:
+        level: The level of graph optimisation, a key of `session.LEVELS`. By default, optimisation is off, because
+            onnxruntime's EliminateSlice drops steps.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
@@ -48,7 +50,7 @@ def side(level: str = "none") -> Side:
 
 
 def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
-    """Return a model in the form that engines run.
+    """Return a serialized model with the names of its inputs and outputs, as engines need it.
 
     Args:
         proto: The model.
@@ -58,7 +60,7 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
     Raises:
         ModelError: The model cannot be serialized, for example because it has more than 2 GiB.
     """
-    defaults = {tensor.name for tensor in proto.graph.initializer}
+    defaults = {tensor.name for tensor in proto.graph.initializer}  # inputs with a default need not be passed
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]
     try:
         data = bytes(proto.SerializeToString())

@@ -63,13 +63,13 @@ class Captured(TensorBytes):
         return cls(data, array.shape, dtype.value)
 
     def array(self) -> npt.NDArray[Any]:
-        """Return the tensor as an array, whose type is one of NumPy or ml_dtypes; strings are Python objects."""
+        """Return the tensor as an array. Its type is one of NumPy or ml_dtypes, or `object` for strings."""
         if self.element == STRING:
             return np.array(_unpack_strings(self.data), object).reshape(self.shape)
         import onnx_ir as ir
 
         dtype = ir.DataType(self.element)
-        if dtype.bitwidth < 8:
+        if dtype.bitwidth < 8:  # the elements are packed
             import onnx
 
             packed = onnx.TensorProto(data_type=self.element, dims=self.shape, raw_data=self.data.tobytes())
@@ -133,11 +133,14 @@ def _fill_new_memory(fill: int) -> None:
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run a session on OrtValues, because NumPy lacks some of ONNX's types; on arrays if an input has strings."""
+    """Run an onnxruntime session, and return the outputs with these names.
+
+    Tensors are passed as OrtValues, because NumPy lacks some of ONNX's types. Strings are passed as arrays.
+    """
     captured = {name: Captured.of(array) for name, array in inputs.items()}
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
-    if any(value.element == STRING for value in captured.values()):  # which `run_with_ort_values` does not accept
+    if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no arrays
         for name in names:
             outputs |= _run_for_output(session, name, feeds)
         return outputs
@@ -147,6 +150,7 @@ def _run_session(
 
 
 def _make_feed(ort: Any, value: Captured) -> Any:
+    """Return an input for an onnxruntime session: an array if it has strings, otherwise an OrtValue."""
     if value.element == STRING:
         return value.array()
     count = int(np.prod(value.shape, dtype=np.int64))
@@ -154,7 +158,7 @@ def _make_feed(ort: Any, value: Captured) -> Any:
     # onnxruntime reads a byte or more for each element, even if elements are packed.
     data = np.zeros(count * width, np.uint8)
     data[: value.data.size] = value.data
-    array = data.view(f"V{width}").reshape(value.shape)
+    array = data.view(f"V{width}").reshape(value.shape)  # "V" is NumPy's type for elements of any bytes
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)  # the OrtValue keeps the array alive
 
 
@@ -173,7 +177,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Return a result as an array, a sequence or a map as a tuple, and an empty optional as None."""
+    """Convert an output of onnxruntime: a sequence or a map becomes a tuple, and an empty optional becomes None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
@@ -199,6 +203,7 @@ def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
+    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
     texts, packed, offset = [], data.tobytes(), 0
     while offset < len(packed):
         (size,) = _LENGTH.unpack_from(packed, offset)
