@@ -59,7 +59,7 @@ class BuiltInNode:
     @cached_property
     def entries(self) -> list[Entry]:
         """The entries of a StridedSlice, aligned with the axes; none for a Slice, or if rank or count is not known."""
-        return [] if self.rank is None else self._align(self.rank)
+        return [] if self.rank is None else self._align_entries(self.rank)
 
     @cached_property
     def may_reverse_empty_axis(self) -> bool:
@@ -69,7 +69,7 @@ class BuiltInNode:
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
         # With an open rank, entries can be aligned as if each of them had an axis.
-        entries = self.entries if self.rank is not None else self._align(self.count)
+        entries = self.entries if self.rank is not None else self._align_entries(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
     @cached_property
@@ -91,8 +91,11 @@ class BuiltInNode:
         step = None if self.steps is None else self.steps[entry.position]
         return step is None or step < 0
 
-    def _align(self, rank: int) -> list[Entry]:
-        """Return the entries for data of a rank; none for a Slice, or if the number of entries is not known."""
+    def _align_entries(self, rank: int) -> list[Entry]:
+        """Return the entries of a StridedSlice with the axes that they consume in data of `rank`.
+
+        The list is empty if the number of entries is not known, and for a Slice, which has no masks to align.
+        """
         if self.op == "Slice" or self.count is None:
             return []
         return self.masks.entries(self.count, rank)
@@ -139,7 +142,7 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the number of entries, the types or the elements of the index inputs trigger."""
+    """Yield the defects that the index inputs trigger. The `trigger` of each defect states its condition in words."""
     least_bits = min(source.get_element_type().bitwidth for source in view.inputs[1:])
     shape = view.inputs[0].get_partial_shape()
     if view.count == 0 and view.at_run_time:
@@ -147,6 +150,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
         yield table.NARROW_NO_ENTRIES
     is_constant = [values is not None and None not in values for values in view.values]
+    # Start, stop and step are constant, and the axes are not.
     if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
         yield table.AXES_AT_RUN_TIME
     if view.count != 0 and least_bits < 8:
@@ -159,7 +163,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the type, rank or sizes of the data trigger, or that show in wrongly inferred shapes."""
+    """Yield the defects that the data or the inferred shapes trigger. The `trigger` of each states its condition."""
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and not view.at_run_time
@@ -191,7 +195,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether a size is rounded by the CPU plugin's 32-bit floats. An open size counts if it is above 2**24."""
+    """Return whether the CPU plugin's 32-bit floats round a size. An open size counts if it is always above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > _FLOAT_EXACT)
@@ -207,5 +211,5 @@ def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool
 
 
 def _known_elements(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
-    """Return the elements of a list by their bounds, with None for an element that may have several values."""
+    """Return the elements of a list with these bounds. An element that may have several values is None."""
     return None if bounds is None else [bound.low if bound.is_exact else None for bound in bounds]

@@ -50,7 +50,7 @@ class OpenVINO:
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the diagnoses of openvino and of our operators in C++."""
+        """Yield the diagnosis of the package openvino and, if it works, that of the operators in C++."""
         openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
@@ -72,8 +72,8 @@ class OpenVINO:
     def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
         """Lower a model; see `Format`.
 
-        New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
-        tensor names, or else by the node's friendly name, with the output's number if there are several.
+        A new or dropped axis needs no operator, because the buffer stays the same. A value has its tensor name or else
+        the friendly name of its node, with the number of the output if the node has several.
         """
         read = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
         from ov_ext.read import read_slicing_nodes
@@ -105,7 +105,7 @@ class OpenVINO:
         return compare(model, **options)
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
-        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.diffing.graph.Diffable`."""
         read = _read(model)
         from ov_ext.ov_graph import OpenVINOGraph
 
@@ -161,6 +161,7 @@ class OpenVINO:
             accept(hardened)
         else:
             write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+        # A model that came from a file, or that failed the verification, is not returned.
         result = Result(report, verification, None if is_path(model) else hardened)
         return result if result.is_written else replace(result, model=None)
 

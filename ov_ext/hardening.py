@@ -71,7 +71,7 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node and its operators in words, or (None, None) if no operator is right."""
+    """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right."""
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
@@ -91,22 +91,24 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a replacement that reads `inputs` triggers a defect itself, for example by its inferred sizes."""
+    """Return whether a replacement triggers a defect itself. Its nodes are those from `node` back to `inputs`."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
 
 def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
-    """Return a constant if data and indices are known, or else `custom`, the operator of ov_ext with its name.
+    """Return the replacement of a node whose elements have less than a byte, and the name of the operator.
 
-    The result is (None, None) if ov_ext does not compute elements of this type, or refuses the node.
+    It is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return (None, None) if
+    ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.at_run_time:
         return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
+    # All elements are known here. Those of type u64 may be too large.
     lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.values]
     indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
@@ -117,7 +119,10 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis. Return None if not all is known, a step is not 1, or axes change."""
+    """Build a VariadicSplit for each sliced axis.
+
+    Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped.
+    """
     try:
         _, (region,) = resolve(view.node)
     except DynamicSlice:
@@ -129,6 +134,7 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
     for axis, (selected, size) in enumerate(zip(region.ranges, region.input_shape, strict=True)):
         if len(selected) != size:
             lengths = [selected.start, len(selected), size - selected.stop]
+            # Output 1 is the selected part, between the elements before and after it.
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
     # A VariadicSplit has several outputs and a replacement must have one. So the last node is a Convert to the type of
     # the data, which Model.evaluate computes, unlike ConvertLike.
@@ -136,8 +142,8 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
 
 
 def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
-    """Build a Slice with constants that every engine reads as the same numbers."""
-    if view.count == 0:
+    """Build a Slice whose constant indices every engine reads alike, and return it with the operator's name."""
+    if view.count == 0:  # No axis is sliced.
         return _build_whole_slice(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
     for index, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
@@ -207,7 +213,7 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Return start, stop and step of a Slice that does what an entry of a StridedSlice does.
 
-    The result is None if a bound is masked and the sign of the step, which decides what a masked bound is, is unknown.
+    Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
@@ -226,7 +232,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
 
 
 def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
-    """Join numbers and lists of one element into one list."""
+    """Join numbers, and outputs that are lists of one element, into one list."""
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) == len(values):
         return _constant(numbers)
@@ -290,10 +296,10 @@ def _index_list(
 
 
 def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """Return the element of an index input for an entry, as a list of 64-bit integers."""
+    """Return the element of an index input for one entry, as an output: a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
-        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]
+        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
         source = opset8.slice(source, *bounds).output(0)
     return source if source.get_element_type() == ov.Type.i64 else opset1.convert(source, "i64").output(0)
 
@@ -312,7 +318,7 @@ def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
 
 
 def _clamp(value: int, index: int) -> int:
-    """Return an element of index input `index` in the range that every engine reads alike; input 2 holds the steps."""
+    """Clamp an element to the range that every engine reads alike. Index input 2 holds the steps."""
     return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
 
 

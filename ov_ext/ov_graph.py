@@ -104,6 +104,7 @@ class OpenVINOGraph:
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         if len(self.outputs) < len(self.results):
+            # Empty arrays will do, because `cut` reads their shapes only if it fixes shapes.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
@@ -117,7 +118,7 @@ class OpenVINOGraph:
         *,
         has_fixed_shapes: bool = False,
     ) -> WholeModel:
-        """Return a model of some nodes; see `Graph`."""
+        """Return a model that computes `outputs` from `inputs` and `constants`; see `Graph`."""
         ops = self._model.clone().get_ordered_ops()  # in the same order as those of the model
         values = {name: ops[number].output(index) for name, (number, index) in self._outputs_by_name.items()}
         parameters = []
@@ -150,7 +151,7 @@ class OpenVINOGraph:
         return make_inputs(declared, inputs, shapes, seed, attempt)
 
     def read_value(self, place: Path, name: str) -> Array:
-        """Read a `.npy` file; see `Graph`."""
+        """Read the array of a value from a `.npy` file; see `Graph`."""
         array = load_array(place.with_suffix(".npy"))
         number, index = self._outputs_by_name[name]
         dtype = numpy_type(self._model.get_ordered_ops()[number].output(index).get_element_type())
@@ -188,7 +189,7 @@ class OpenVINOGraph:
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file, and the data as `.npy` files; see `Graph`."""
+        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`."""
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -199,7 +200,7 @@ class OpenVINOGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models, each with its weights; see `Graph`."""
+        """Write models to numbered IR files, each with its weights, and return the names of the files; see `Graph`."""
         names: list[str] = []
         for model in models:
             names.append(f"{len(names):02}.xml")
@@ -258,7 +259,7 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
 
 
 def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -> Body:
-    """Return a body with the arrays of its inputs, which `arguments` holds by the index of the parameter."""
+    """Return one run of a body. `arguments` maps the index of each parameter to its array."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
@@ -272,7 +273,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the parts of an array that the first iterations read; `start` and `end` of the slices are included."""
+    """Return the parts of an array that the first iterations read, one each. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

@@ -75,7 +75,16 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Return the inputs with the first variants that the model runs on, and its outputs; None if it does not run."""
+    """Run a model on the variants of its inputs until it runs, and return the inputs and outputs of that run.
+
+    Return None if it runs on no variants.
+
+    Args:
+        runnable: The model.
+        side: The engine that runs it.
+        inputs: Arrays for other inputs.
+        variants: The arrays to try for an input, by its name.
+    """
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
@@ -85,7 +94,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays like a default with other elements. Return an empty list if it is empty, large or unreadable."""
+    """Return arrays like a default, with other elements. Return [] if the default is empty, large or unreadable."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:

@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
+    If the provider refuses a node, known defects of other nodes may stay hidden. Each of them becomes a finding, too.
 
     Args:
         findings: The findings.

@@ -115,7 +115,10 @@ class _ModelRun:
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
-    """Return the comparison of a node on each engine: of the first run with a difference, or else of the first run."""
+    """Compare a node on each engine in all runs of the model.
+
+    Return one comparison for each engine: the first with a difference, or else that of the first run.
+    """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
@@ -153,7 +156,10 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Return a run with the defaults of inputs, a run with other values if there is one, and notes on kept defaults."""
+    """Run the model with the defaults of its inputs and, if possible, with other values.
+
+    Return these runs, and notes about the defaults that were kept.
+    """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
@@ -190,7 +196,7 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """Run a node alone, as it is written, on random data, and return its input and outputs."""
+    """Run a node alone on random data, and return its input and outputs by their names in the whole model."""
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)

@@ -46,7 +46,7 @@ def run_model(
     Raises:
         UsageError: An input does not fit.
         ModelError: The model cannot be read, or onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed, or the host program failed.
+        DeviceError: DirectML is not installed, or the program that hosts it failed.
         MissingExtra: onnxruntime is not installed, and `against` is true.
     """
     check_path(path, "model")
@@ -81,7 +81,8 @@ def run_on(
         locates: Whether to find the nodes that cause a refusal or a difference.
 
     Raises:
-        DeviceError: The host program cannot be started or takes no such inputs, or a data file is too short.
+        DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
+            too short.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()

@@ -63,7 +63,7 @@ class Runnable:
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
     def observe(self, names: Sequence[str]) -> Runnable:
-        """Return the model with other outputs: values of the main graph."""
+        """Return the model with these values of the main graph as its outputs."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
         del observed.graph.output[:]
@@ -94,7 +94,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     proto = checked.proto
     if embed_function(model) or is_changed:
         proto = ir.serde.serialize_model(model)
-    elif checked.findings.data_files:
+    elif checked.findings.data_files:  # Loading the tensors must not change the given model.
         proto = onnx.ModelProto()
         proto.CopyFrom(checked.proto)
     with path_in_errors(checked.path):

@@ -71,7 +71,7 @@ def verify_hardening(
     The arguments are those of `verify_rewriting`.
 
     Raises:
-        DeviceError: DirectML is not installed, or the host program failed.
+        DeviceError: DirectML is not installed, or the program that hosts it failed.
         NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
         UsageError, ModelError, MissingExtra: See `verify_rewriting`.
     """
