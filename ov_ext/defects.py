@@ -32,9 +32,9 @@ class BuiltInNode:
         node: The node.
         op: `Slice` or `StridedSlice`.
         inputs: The inputs of the node.
-        values: The elements of each index input. An element, or a whole list, is None if it is not known before the
-            model runs.
-        steps: The list of step or strides in `values`; empty without this input, which means that all steps are 1.
+        index_values: The elements of each index input. An element or a whole list is None if it is not known before
+            the model runs.
+        steps: The steps or strides in `index_values`; empty without this input, which means that all steps are 1.
         masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries, or None if it is not known.
@@ -46,9 +46,9 @@ class BuiltInNode:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
-        self.steps = self.values[2] if len(self.values) > 2 else []
-        self.at_run_time = any(values is None or None in values for values in self.values)
+        self.index_values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
+        self.steps = self.index_values[2] if len(self.index_values) > 2 else []
+        self.at_run_time = any(values is None or None in values for values in self.index_values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
         self.count = next((length for length in lengths if length is not None), None)
@@ -58,7 +58,7 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries of a StridedSlice, aligned with the axes; none for a Slice, or if rank or count is not known."""
+        """The entries of a StridedSlice with their axes. The list is empty for a Slice, or if rank or count is open."""
         return [] if self.rank is None else self._align_entries(self.rank)
 
     @cached_property
@@ -149,7 +149,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
         yield table.NARROW_NO_ENTRIES
-    is_constant = [values is not None and None not in values for values in view.values]
+    is_constant = [values is not None and None not in values for values in view.index_values]
     # Start, stop and step are constant, and the axes are not.
     if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
         yield table.AXES_AT_RUN_TIME
@@ -158,7 +158,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     if any(step is not None and step <= _INT32_MIN for step in view.steps or ()):
         yield table.FAR_STRIDE
     # Only a list of type u64 can hold such a value.
-    if any(value is not None and value >= 2**63 for values in view.values for value in values or ()):
+    if any(value is not None and value >= 2**63 for values in view.index_values for value in values or ()):
         yield table.UNSIGNED_INDEX
 
 

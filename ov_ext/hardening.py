@@ -109,7 +109,7 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
     # All elements are known here. Those of type u64 may be too large.
-    lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.values]
+    lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.index_values]
     indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
         is_computed = view.custom_node.evaluate([tensor], [data.get_tensor_view(), *indices])
@@ -146,7 +146,7 @@ def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
     if view.count == 0:  # No axis is sliced.
         return _build_whole_slice(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
-    for index, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
+    for index, (source, values) in enumerate(zip(view.inputs[1:], view.index_values, strict=True)):
         if values is None or None in values:
             inputs.append(_to_whole_bytes(source))
         else:
@@ -189,7 +189,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
-    reversed_entries = set(sliced_first) - preselected
+    reversed_entries = set(sliced_first) - preselected  # The Slice before has done all that these entries do.
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         output = _build_strided_slice(view, output, entries, preselected).output(0)
@@ -243,7 +243,7 @@ def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
 def _build_strided_slice(
     view: BuiltInNode, data: ov.Output, entries: Sequence[Entry], preselected: Collection[Entry]
 ) -> ov.Node:
-    """Build a StridedSlice of entries that name all axes. Only masks that matter are set.
+    """Build a StridedSlice of entries that name all axes, and set only the mask bits that it needs.
 
     The entries of `preselected` shrink an axis to its element 0, because a Slice before this node selects one element.
     """
@@ -258,7 +258,7 @@ def _build_strided_slice(
         for mask in (view.aligned_masks.begin, view.aligned_masks.end)
     )
     new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
-    # The entries whose elements of begin, of end and of strides the StridedSlice reads; None for other entries.
+    # For begin, end and strides: the entries whose elements the StridedSlice reads. All other entries are None.
     sliced = [entry if entry.kind == "slice" else None for entry in entries]
     read_by_input = [
         [
@@ -281,7 +281,7 @@ def _index_list(
     node leaves one element of its axis.
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
-    values = view.values[index] if index < len(view.values) else []
+    values = view.index_values[index] if index < len(view.index_values) else []
     # An input that is not constant is used unchanged if these are all of its elements, in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
@@ -311,9 +311,9 @@ def _to_whole_bytes(source: ov.Output) -> ov.Output:
 
 def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     """Return the element of an index input for an entry, or None if it is not constant. Strides default to 1."""
-    if index >= len(view.values):
+    if index >= len(view.index_values):
         return 1
-    values = view.values[index]
+    values = view.index_values[index]
     return None if values is None else values[entry.position]
 
 

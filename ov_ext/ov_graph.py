@@ -60,25 +60,25 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # The nodes that compute something, as positions in `get_ordered_ops()`.
-        self._numbers: list[int] = []
+        # For each node in `nodes`, its position in `get_ordered_ops()`.
+        self._positions: list[int] = []
         # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
         # The names of the values by `_key`. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
         results = [_key(result.input_value(0)) for result in model.get_results()]
-        for number, node in enumerate(model.get_ordered_ops()):
+        for position, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
             for output in node.outputs() if kind != "Result" else ():
                 key = _key(output)
                 if kind != "Constant" or key in results:
                     node_name, index = node.get_friendly_name(), key[1]
-                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{number}:{index}")
+                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{position}:{index}")
                     self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
-                    self._outputs_by_name[self._names[key]] = (number, index)
+                    self._outputs_by_name[self._names[key]] = (position, index)
             if kind not in ("Constant", "Parameter", "Result"):
-                self._numbers.append(number)
+                self._positions.append(position)
                 nodes.append(self._describe(node))
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
@@ -120,7 +120,7 @@ class OpenVINOGraph:
     ) -> WholeModel:
         """Return a model that computes `outputs` from `inputs` and `constants`; see `Graph`."""
         ops = self._model.clone().get_ordered_ops()  # in the same order as those of the model
-        values = {name: ops[number].output(index) for name, (number, index) in self._outputs_by_name.items()}
+        values = {name: ops[position].output(index) for name, (position, index) in self._outputs_by_name.items()}
         parameters = []
         for name, array in {**inputs, **constants}.items():
             source = values[name]
@@ -153,8 +153,8 @@ class OpenVINOGraph:
     def read_value(self, place: Path, name: str) -> Array:
         """Read the array of a value from a `.npy` file; see `Graph`."""
         array = load_array(place.with_suffix(".npy"))
-        number, index = self._outputs_by_name[name]
-        dtype = numpy_type(self._model.get_ordered_ops()[number].output(index).get_element_type())
+        position, index = self._outputs_by_name[name]
+        dtype = numpy_type(self._model.get_ordered_ops()[position].output(index).get_element_type())
         if array.dtype.kind == "U":
             return array.astype(object)
         # NumPy saves types that it lacks as raw bytes.
@@ -162,7 +162,7 @@ class OpenVINOGraph:
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of an If, Loop or TensorIterator; see `Graph`."""
-        op = self._model.get_ordered_ops()[self._numbers[node]]
+        op = self._model.get_ordered_ops()[self._positions[node]]
         kind = op.get_type_name()
         if kind not in ("If", "Loop", "TensorIterator"):
             return

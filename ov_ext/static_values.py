@@ -96,7 +96,7 @@ def bounds_of(dim: ov.Dimension) -> Bounds:
 
 
 def dimension(bounds: Bounds) -> ov.Dimension:
-    """Return OpenVINO's dimension with these bounds."""
+    """Return OpenVINO's dimension with these bounds. INT64_MAX stands for no upper bound."""
     return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
 
 

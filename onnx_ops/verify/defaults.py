@@ -75,15 +75,9 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Run a model on the variants of its inputs until it runs, and return the inputs and outputs of that run.
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None without one.
 
-    Return None if it runs on no variants.
-
-    Args:
-        runnable: The model.
-        side: The engine that runs it.
-        inputs: Arrays for other inputs.
-        variants: The arrays to try for an input, by its name.
+    `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
     """
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.

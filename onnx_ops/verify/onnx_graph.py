@@ -197,7 +197,7 @@ class OnnxGraph:
             yield self._body(title, graphs[title], [], values)
         elif proto.op_type == "Loop":
             condition: Any
-            count, condition, *carried = arguments
+            count, condition, *carried = arguments  # The first two may be None.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
             for i in range(count if condition else 0):
@@ -308,7 +308,7 @@ class OnnxGraph:
                     # The place of an external weight is its key, because reading it for each cut would take long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
                     if key not in places:
-                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
                         file.write(weight.tobytes())
                     tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
                     onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)

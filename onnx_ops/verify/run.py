@@ -144,7 +144,7 @@ def _compare_node(
         model = build_model(lowered.resolved, output_names(lowered.resolved))
     comparison = compare_node(lowered, engine, values, results, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
-        for blamed in (REFERENCE, engine.name):
+        for blamed in (REFERENCE, engine.name):  # Either may be wrong.
             comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
     return comparison
 

@@ -43,7 +43,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        # The differences are those on DirectML, if it ran, and are the findings of `after`.
+        # If DirectML ran, the differences are also findings of `after`, which are listed below.
         lines = [] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
@@ -109,5 +109,5 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on the inputs of each run on the CPU provider, and compare with the outputs of that run."""
+    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run."""
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)
