@@ -59,7 +59,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the shapes of the inputs of a model, a file or an object."""
+        """Return the declared shapes of the inputs of a model, which is a path or an `openvino.Model`."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 

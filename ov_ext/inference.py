@@ -90,7 +90,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 
 
 def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> None:
-    """Check that some index within bounds is in range for some size within bounds.
+    """Check that an index may be in range, given the bounds of the index and of the size of the axis.
 
     An index that is in range for one size is in range for all greater sizes. `entry` and `axis` are for the message.
 

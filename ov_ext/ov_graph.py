@@ -178,7 +178,7 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or the array of a computed value; None if NumPy lacks the type."""
+        """Return the elements of a constant, or None if NumPy lacks their type. Return the array of another value."""
         return (
             to_array(output.get_node().get_tensor_view()) if _is_constant(output) else values[self._names[_key(output)]]
         )

@@ -85,7 +85,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes of a model and of the bodies in it, built-in ones and ours, in topological order."""
+    """Read the slicing nodes of a model and of the bodies in it, built-in or of ov_ext, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -131,7 +131,7 @@ def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    """Return a size, the range of its possible values up to `_MAX_SIZE`, or None if it may have any value."""
+    """Return a known size, or the range of an open one up to `_MAX_SIZE`. Return None if it may have any value."""
     low, high = bounds_of(dim)
     if low == high:
         return low

@@ -111,7 +111,7 @@ class SlicingOp(ov.Op):
         self.constructor_validate_and_infer_types()
 
     def _index_sources(self) -> list[ov.Output]:
-        return list(self.input_values()[1:])
+        return list(self.input_values()[1:])  # Input 0 is the data.
 
     # For the subclasses.
 

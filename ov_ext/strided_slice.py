@@ -62,7 +62,7 @@ class StridedSlice(SlicingOp):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the bounds of each output size; see `SlicingOp`."""
         count = self.entry_count()
-        if count is None:
+        if count is None:  # New and dropped axes are not known either.
             return None
         begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)

@@ -48,7 +48,7 @@ def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
 
 
 def to_array(tensor: ov.Tensor) -> Array | None:
-    """Return a copy of a tensor as an array; None if `numpy_type` has no type for its elements."""
+    """Return a copy of a tensor as an array. Return None if `numpy_type` has no type for its elements."""
     dtype = numpy_type(tensor.element_type)
     if dtype is None:
         return None

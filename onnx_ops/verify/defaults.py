@@ -31,7 +31,7 @@ _SECONDS = 60.0
 def run_with_other_values(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array]
 ) -> tuple[InputRun | None, tuple[str, ...]]:
-    """Run a model with other values instead of the defaults of as many inputs as possible.
+    """Run a model, and replace the defaults of as many inputs as possible by other values.
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
     to `_MAX_ONE_BY_ONE` integers are replaced one by one, because an integer may be an index or a size, for which the

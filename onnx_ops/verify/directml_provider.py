@@ -94,7 +94,7 @@ class OnnxruntimeDML:
 
 
 def open_provider(adapter: str | None = None) -> Device:
-    """Open the device that whole models run on, which retries failed calls.
+    """Open a device to run whole models on. It retries failed calls.
 
     Args:
         adapter: The number of the adapter on Windows; None for the adapter that the environment names.

@@ -21,7 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that hardening finds in a node that runs alone."""
+    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))

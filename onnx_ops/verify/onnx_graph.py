@@ -267,7 +267,7 @@ class OnnxGraph:
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects of the engine that `check` finds in a model, and of invalid nodes; see `Graph`."""
+        """Return the defects of the engine, and those of invalid nodes, that `check` finds in a model; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")

@@ -113,7 +113,7 @@ def run_on(
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, it names the way to find the nodes."""
+    """Return the finding about a model that does not run. Without a comparison, it says how to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -135,7 +135,7 @@ def _runs_anything(dml: device.Device) -> bool:
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
     """Compare an output with the expected one, bit for bit if the model only moves its elements."""
     element = ir.DataType.from_numpy(computed.dtype).name
-    if not isinstance(expected, np.ndarray):
+    if not isinstance(expected, np.ndarray):  # There is nothing to compare with.
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)

@@ -125,7 +125,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(complete)
+    embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 

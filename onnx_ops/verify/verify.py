@@ -101,7 +101,10 @@ def verify_rewriting(
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
-    """Return one difference if inputs or outputs differ by name or order, or inputs by element type, or else none."""
+    """Compare the names of inputs and outputs, in order, and the element types of inputs.
+
+    Return the first difference, if any.
+    """
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]

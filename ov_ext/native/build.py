@@ -83,7 +83,7 @@ def find_openvino() -> tuple[Path, str]:
 
 
 def missing_tools() -> str | None:
-    """Return which tool the build lacks on this machine and how to get it, as part of a sentence, or None."""
+    """Return which tool the build lacks and how to get it, as part of a sentence. Return None if it lacks nothing."""
     if find_cmake() is None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
@@ -99,7 +99,7 @@ def find_cmake() -> str | None:
 
 
 def find_generator() -> str | None:
-    """Return the CMake generator, or "" for CMake's default, or None if neither ninja nor make is installed."""
+    """Return a CMake generator, or "" for CMake's default. Return None if neither ninja nor make is installed."""
     if "CMAKE_GENERATOR" in os.environ:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
