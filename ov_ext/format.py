@@ -75,12 +75,12 @@ class OpenVINO:
         A new or dropped axis needs no operator, because the buffer stays the same. A value has its tensor name or else
         the friendly name of its node, with the number of the output if the node has several.
         """
-        read = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
+        ov_model = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
 
-        return lower_nodes(read_slicing_nodes(read), Options.of(**options))
+        return lower_nodes(read_slicing_nodes(ov_model), Options.of(**options))
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `ov_ext.checking.check`."""
@@ -106,10 +106,10 @@ class OpenVINO:
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.diffing.graph.Diffable`."""
-        read = _read(model)
+        ov_model = _read(model)
         from ov_ext.ov_graph import OpenVINOGraph
 
-        return OpenVINOGraph(read)
+        return OpenVINOGraph(ov_model)
 
     def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
         """Raise UsageError, because DirectML does not run IR."""

@@ -46,8 +46,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
         computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
         values |= computed or {}
         # What refused nodes read is an output, too, because a node in front of them may be refused as well.
-        read = [name for case in cases for name in case.main_node.reads]
-        outputs = [name for name in dict.fromkeys((*graph.outputs, *read)) if name not in values]
+        read_names = [name for case in cases for name in case.main_node.reads]
+        outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
         rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
         result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     device.close()  # Only a case that fails on a fresh host, too, is refused.

@@ -43,13 +43,13 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     explained = tuple([_explain(finding, sources, changes) for finding in findings])
     if not any(finding.kind == "refused" for finding in findings):
         return explained
-    named = {defect for finding in explained for defect in finding.defects}
+    named_ids = {defect for finding in explained for defect in finding.defects}
     changes_by_defect: dict[Defect, list[Change]] = defaultdict(list)
     for change in changes.values():
         for defect in _directml_defects(change):
-            if defect.id not in named:
+            if defect.id not in named_ids:
                 changes_by_defect[defect].append(change)
-    return explained + tuple(_describe_defect(defect, of_defect) for defect, of_defect in changes_by_defect.items())
+    return explained + tuple(_describe_defect(*item) for item in changes_by_defect.items())
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:

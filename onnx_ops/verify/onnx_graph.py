@@ -124,8 +124,8 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        read = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
-        self._add_constants(proto.graph, read)
+        read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
+        self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
         proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
         proto.graph.input.extend(

@@ -164,26 +164,27 @@ def _run_model(
     if not nodes:
         return [_ModelRun({})], ()
     runnable = prepare_to_run(checked, inlines=True)
-    computed = {output.name for node in runnable.model.graph for output in node.outputs}
-    read = {node.input for node in nodes if not isinstance(node, Folded)}
-    written = {name for node in nodes for name in node.outputs if name}
+    computed_names = {output.name for node in runnable.model.graph for output in node.outputs}
+    read_names = {node.input for node in nodes if not isinstance(node, Folded)}
+    written_names = {name for node in nodes for name in node.outputs if name}
     # Inputs and initializers cannot be observed as outputs, so `_add_given_values` adds them.
-    observed, side = runnable.observe(sorted((read | written) & computed)), onnxruntime_cpu.side()
+    observed = runnable.observe(sorted((read_names | written_names) & computed_names))
+    side = onnxruntime_cpu.side()
     inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
-    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
+    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read_names))]
     other_run, notes = run_with_other_values(observed, side, inputs)
     if other_run is not None:
-        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read)
+        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
         runs.append(_ModelRun(values, f" This is{other_run.label}."))
     return runs, notes
 
 
 def _add_given_values(
-    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read_names: set[str]
 ) -> dict[str, Captured]:
     """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
-    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
-    for name in read - values.keys():
+    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
+    for name in read_names - values.keys():
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
             raise ModelError(f"initializer {name!r} has no data.")

@@ -83,22 +83,22 @@ def verify_hardening(
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
-        first = _run_all(dml, read_complete_model(before), runs, locates=False)
+        runs_before = _run_all(dml, read_complete_model(before), runs, locates=False)
         dml.transient.clear()  # Otherwise failures that a retry has overcome would be reported for both models.
         say("running the model after on DirectML")
-        second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
-    refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]
+        runs_after = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
+    refusals = [finding for run in runs_after for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):
         return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_untried_nodes(refusals)))
     if refusals:
         raise NotVerified(" ".join(finding.message for finding in refusals))
     differences = tuple(
-        Difference(output.name, f"output {output.name!r} differs on the DirectML provider{given.label}.")
-        for given, run in zip(runs, second, strict=True)
+        Difference(output.name, f"output {output.name!r} differs on the DirectML provider{cpu_run.label}.")
+        for cpu_run, run in zip(runs, runs_after, strict=True)
         for output in run.outputs
         if output.status == "different"
     )
-    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=first, after=second)
+    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=runs_before, after=runs_after)
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
