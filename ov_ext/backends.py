@@ -36,7 +36,7 @@ class Backend:
 
 
 def backend() -> Backend:
-    """Return the kind of operators that `register`, `onnx_extensions`, `Slice` and `StridedSlice` use, and the reason.
+    """Return whether `register`, `onnx_extensions`, `Slice` and `StridedSlice` use operators in C++ or Python, and why.
 
     The environment variable SLICEPORT_BACKEND forces a kind: `python` or `native`.
 

@@ -69,7 +69,7 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
             yield defect, "fragile", "wrong if an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
-    if view.steps is None or None in view.steps:
+    if view.steps is None or None in view.steps:  # The step is input 3.
         detail = f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
         yield REPORTED["step at run time"], "fragile", detail
     wide_parameters = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))

@@ -99,7 +99,7 @@ def _compare_node(
     if not one_node.defects_on(OPENVINO):
         with suppress(ModelError):  # Model.evaluate runs again below, as an engine, and its error is reported there.
             outputs = one_node.run(OPENVINO, data)
-    if outputs is None:
+    if outputs is None:  # Model.evaluate is one of the compared engines then.
         reference, outputs = "the specification", one_node.select(data)
         engines = [EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}

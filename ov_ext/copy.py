@@ -35,18 +35,19 @@ class Plan:
     __slots__ = ("_index", "_is_empty", "_source_shape", "_target_shape", "output_shape")
 
     def __init__(self, region: Region) -> None:
-        merged = region.coalesce()
+        merged = region.coalesce()  # the same elements, selected along fewer axes
         self.output_shape = region.output_shape
         self._is_empty = region.is_empty
         self._index = merged.slices
-        # The shapes in which `copy` views source and target; None for a tensor that has its shape already.
+        # The shapes to which `copy` reshapes source and target; None if that is not necessary.
         self._source_shape = None if merged.input_shape == region.input_shape else merged.input_shape
         self._target_shape = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
-        """Copy the region of a packed tensor with elements of whole bytes into a packed tensor of `output_shape`."""
+        """Copy the selected elements, which have whole bytes, from `source` to `target`. Both arrays are contiguous."""
         if self._is_empty:
             return
+        # NumPy might change bits of other types, or convert elements.
         if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
             source, target = as_unsigned(source), as_unsigned(target)
         selected = (source if self._source_shape is None else source.reshape(self._source_shape))[self._index]
@@ -70,7 +71,8 @@ def _copy_in_parts(source: Array, target: Array) -> None:
     size = target.shape[axis]
     bounds = [size * i // count for i in range(count + 1)]
     parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
-    pool = _pool_of(os.getpid())
+    pool = _pool_of(os.getpid())  # A forked process cannot use the threads of its parent.
+    # This thread copies the first part itself.
     futures = [pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
     np.copyto(target[parts[0]], source[parts[0]])
     for future in futures:
@@ -79,7 +81,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
 
 @lru_cache(1)
 def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process needs threads of its own
-    """Return the threads of the process `pid`."""
+    """Return the thread pool of the process `pid`."""
     return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_allow_all_cores)
 
 
@@ -93,7 +95,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """Return a view as unsigned integers, so that NumPy copies bits; `array` itself if none has the same width."""
+    """View an array as unsigned integers of its width, so that NumPy copies bits. Other widths stay unchanged."""
     unsigned = _BY_WIDTH.get(array.dtype.itemsize)
     return array if unsigned is None or array.dtype == unsigned else array.view(unsigned)
 
@@ -112,6 +114,7 @@ def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) ->
     shifts = shifts if lowest_first else shifts[::-1]
     mask = (1 << bits) - 1
     unpacked = ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)
+    # The last byte may have unused bits.
     elements = unpacked[: prod(region.input_shape)].reshape(region.input_shape)
     selected = elements[region.slices].reshape(-1)
     padded = np.pad(selected, (0, -selected.size % per_byte))  # fills the last byte with zeros

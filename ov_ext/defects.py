@@ -32,9 +32,9 @@ class BuiltInNode:
         node: The node.
         op: `Slice` or `StridedSlice`.
         inputs: The inputs of the node.
-        values: The elements of each index input. An element, or a whole list, is None if it is not known before the
-            model runs.
-        steps: The list of step or strides in `values`; empty without this input, which means that all steps are 1.
+        index_values: The elements of each index input. An element or a whole list is None if it is not known before
+            the model runs.
+        steps: The steps or strides in `index_values`; empty without this input, which means that all steps are 1.
         masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries, or None if it is not known.
@@ -46,9 +46,9 @@ class BuiltInNode:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
-        self.steps = self.values[2] if len(self.values) > 2 else []
-        self.at_run_time = any(values is None or None in values for values in self.values)
+        self.index_values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
+        self.steps = self.index_values[2] if len(self.index_values) > 2 else []
+        self.at_run_time = any(values is None or None in values for values in self.index_values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
         self.count = next((length for length in lengths if length is not None), None)
@@ -58,8 +58,8 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries of a StridedSlice, aligned with the axes; none for a Slice, or if rank or count is not known."""
-        return [] if self.rank is None else self._align(self.rank)
+        """The entries of a StridedSlice with their axes. The list is empty for a Slice, or if rank or count is open."""
+        return [] if self.rank is None else self._align_entries(self.rank)
 
     @cached_property
     def may_reverse_empty_axis(self) -> bool:
@@ -69,7 +69,7 @@ class BuiltInNode:
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
         # With an open rank, entries can be aligned as if each of them had an axis.
-        entries = self.entries if self.rank is not None else self._align(self.count)
+        entries = self.entries if self.rank is not None else self._align_entries(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
     @cached_property
@@ -91,8 +91,11 @@ class BuiltInNode:
         step = None if self.steps is None else self.steps[entry.position]
         return step is None or step < 0
 
-    def _align(self, rank: int) -> list[Entry]:
-        """Return the entries for data of a rank; none for a Slice, or if the number of entries is not known."""
+    def _align_entries(self, rank: int) -> list[Entry]:
+        """Return the entries of a StridedSlice with the axes that they consume in data of `rank`.
+
+        The list is empty if the number of entries is not known, and for a Slice, which has no masks to align.
+        """
         if self.op == "Slice" or self.count is None:
             return []
         return self.masks.entries(self.count, rank)
@@ -139,14 +142,15 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the number of entries, the types or the elements of the index inputs trigger."""
+    """Yield the defects that the index inputs trigger. The `trigger` of each defect states its condition in words."""
     least_bits = min(source.get_element_type().bitwidth for source in view.inputs[1:])
     shape = view.inputs[0].get_partial_shape()
     if view.count == 0 and view.at_run_time:
         yield table.NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
         yield table.NARROW_NO_ENTRIES
-    is_constant = [values is not None and None not in values for values in view.values]
+    is_constant = [values is not None and None not in values for values in view.index_values]
+    # Start, stop and step are constant, and the axes are not.
     if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
         yield table.AXES_AT_RUN_TIME
     if view.count != 0 and least_bits < 8:
@@ -154,12 +158,12 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     if any(step is not None and step <= _INT32_MIN for step in view.steps or ()):
         yield table.FAR_STRIDE
     # Only a list of type u64 can hold such a value.
-    if any(value is not None and value >= 2**63 for values in view.values for value in values or ()):
+    if any(value is not None and value >= 2**63 for values in view.index_values for value in values or ()):
         yield table.UNSIGNED_INDEX
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the type, rank or sizes of the data trigger, or that show in wrongly inferred shapes."""
+    """Yield the defects that the data or the inferred shapes trigger. The `trigger` of each states its condition."""
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and not view.at_run_time
@@ -191,7 +195,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether a size is rounded by the CPU plugin's 32-bit floats. An open size counts if it is above 2**24."""
+    """Return whether the CPU plugin's 32-bit floats round a size. An open size counts if it is always above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > _FLOAT_EXACT)
@@ -207,5 +211,5 @@ def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool
 
 
 def _known_elements(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
-    """Return the elements of a list by their bounds, with None for an element that may have several values."""
+    """Return the elements of a list with these bounds. An element that may have several values is None."""
     return None if bounds is None else [bound.low if bound.is_exact else None for bound in bounds]

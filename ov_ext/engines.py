@@ -68,7 +68,7 @@ class WholeModels(OpenVINOEngine):
         return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines that run a model; see `WritesScript`."""
+        """Return Python code that runs the model in the file `path`; see `WritesScript`."""
         head = "import openvino as ov\nmodel = ov.Core().read_model(path)\n"
         if self.name == "openvino-cpu":
             hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}

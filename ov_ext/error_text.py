@@ -15,4 +15,5 @@ def last_sentence(error: Exception) -> str:
     text = lines[-1] if lines else type(error).__name__
     if text in ("stoll", "stoi", "stol", "stoul", "stoull"):  # the C++ library's whole message for a bad number
         text = "a number in it is not an integer, or too large"
+    # The error of an operator in Python begins with its class. OpenVINO puts dashes and marks around some sentences.
     return f"{shorten(text.removeprefix('InvalidSlice: ').strip('-.! '))}."

@@ -67,7 +67,7 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
 
 
 def _new_core() -> ov.Core:
-    """Return a Core that reads our operators."""
+    """Return a Core that reads models with operators of ov_ext."""
     core = ov.Core()
     if sys.platform == "win32":  # Windows cannot replace a mapped file, so the caller could not overwrite the model.
         core.set_property({"ENABLE_MMAP": False})

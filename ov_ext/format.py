@@ -50,7 +50,7 @@ class OpenVINO:
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the diagnoses of openvino and of our operators in C++."""
+        """Yield the diagnosis of the package openvino and, if it works, that of the operators in C++."""
         openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
@@ -59,7 +59,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the shapes of the inputs of a model, a file or an object."""
+        """Return the declared shapes of the inputs of a model, which is a path or an `openvino.Model`."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 
@@ -72,15 +72,15 @@ class OpenVINO:
     def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
         """Lower a model; see `Format`.
 
-        New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their
-        tensor names, or else by the node's friendly name, with the output's number if there are several.
+        A new or dropped axis needs no operator, because the buffer stays the same. A value has its tensor name or else
+        the friendly name of its node, with the number of the output if the node has several.
         """
-        read = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
+        ov_model = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
 
-        return lower_nodes(read_slicing_nodes(read), Options.of(**options))
+        return lower_nodes(read_slicing_nodes(ov_model), Options.of(**options))
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `ov_ext.checking.check`."""
@@ -105,11 +105,11 @@ class OpenVINO:
         return compare(model, **options)
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
-        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
-        read = _read(model)
+        """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.diffing.graph.Diffable`."""
+        ov_model = _read(model)
         from ov_ext.ov_graph import OpenVINOGraph
 
-        return OpenVINOGraph(read)
+        return OpenVINOGraph(ov_model)
 
     def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
         """Raise UsageError, because DirectML does not run IR."""
@@ -161,6 +161,7 @@ class OpenVINO:
             accept(hardened)
         else:
             write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+        # A model that came from a file, or that failed the verification, is not returned.
         result = Result(report, verification, None if is_path(model) else hardened)
         return result if result.is_written else replace(result, model=None)
 

@@ -19,9 +19,10 @@ DOMAIN = "ov_ext"
 
 
 def register(core: ov.Core) -> None:
-    """Let a Core read IR files and import compiled models that contain our operators, and read ONNX files with them.
+    """Let a Core read IR files and import compiled models that contain operators of ov_ext.
 
-    The operators are of the kind that `backend` chooses. A model with operators of the other kind runs as well.
+    In ONNX files, it then reads Slice and `ov_ext::StridedSlice` as these operators. The operators are of the kind that
+    `backend` chooses. A model with operators of the other kind runs as well.
 
     Args:
         core: The Core. Registering twice does no harm.
@@ -34,7 +35,9 @@ def register(core: ov.Core) -> None:
 
 
 def onnx_extensions() -> list[Any]:
-    """Return extensions for `openvino.convert_model(…, extension=…)` and `Core.add_extension`, as `backend` chooses.
+    """Return extensions that read ONNX Slice and `ov_ext::StridedSlice` as the operators that `backend` chooses.
+
+    They are for `openvino.convert_model(…, extension=…)` and `Core.add_extension`.
 
     Raises:
         UsageError: See `backend`.

@@ -71,7 +71,7 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node and its operators in words, or (None, None) if no operator is right."""
+    """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right."""
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
@@ -91,23 +91,25 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a replacement that reads `inputs` triggers a defect itself, for example by its inferred sizes."""
+    """Return whether a replacement triggers a defect itself. Its nodes are those from `node` back to `inputs`."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
 
 def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
-    """Return a constant if data and indices are known, or else `custom`, the operator of ov_ext with its name.
+    """Return the replacement of a node whose elements have less than a byte, and the name of the operator.
 
-    The result is (None, None) if ov_ext does not compute elements of this type, or refuses the node.
+    It is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return (None, None) if
+    ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.at_run_time:
         return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.values]
+    # All elements are known here. Those of type u64 may be too large.
+    lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.index_values]
     indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
         is_computed = view.custom_node.evaluate([tensor], [data.get_tensor_view(), *indices])
@@ -117,7 +119,10 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis. Return None if not all is known, a step is not 1, or axes change."""
+    """Build a VariadicSplit for each sliced axis.
+
+    Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped.
+    """
     try:
         _, (region,) = resolve(view.node)
     except DynamicSlice:
@@ -129,6 +134,7 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
     for axis, (selected, size) in enumerate(zip(region.ranges, region.input_shape, strict=True)):
         if len(selected) != size:
             lengths = [selected.start, len(selected), size - selected.stop]
+            # Output 1 is the selected part, between the elements before and after it.
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
     # A VariadicSplit has several outputs and a replacement must have one. So the last node is a Convert to the type of
     # the data, which Model.evaluate computes, unlike ConvertLike.
@@ -136,11 +142,11 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
 
 
 def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
-    """Build a Slice with constants that every engine reads as the same numbers."""
-    if view.count == 0:
+    """Build a Slice whose constant indices every engine reads alike, and return it with the operator's name."""
+    if view.count == 0:  # No axis is sliced.
         return _build_whole_slice(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
-    for index, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
+    for index, (source, values) in enumerate(zip(view.inputs[1:], view.index_values, strict=True)):
         if values is None or None in values:
             inputs.append(_to_whole_bytes(source))
         else:
@@ -183,7 +189,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
-    reversed_entries = set(sliced_first) - preselected
+    reversed_entries = set(sliced_first) - preselected  # The Slice before has done all that these entries do.
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         output = _build_strided_slice(view, output, entries, preselected).output(0)
@@ -207,7 +213,7 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Return start, stop and step of a Slice that does what an entry of a StridedSlice does.
 
-    The result is None if a bound is masked and the sign of the step, which decides what a masked bound is, is unknown.
+    Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
@@ -226,7 +232,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
 
 
 def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
-    """Join numbers and lists of one element into one list."""
+    """Join numbers, and outputs that are lists of one element, into one list."""
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) == len(values):
         return _constant(numbers)
@@ -237,7 +243,7 @@ def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
 def _build_strided_slice(
     view: BuiltInNode, data: ov.Output, entries: Sequence[Entry], preselected: Collection[Entry]
 ) -> ov.Node:
-    """Build a StridedSlice of entries that name all axes. Only masks that matter are set.
+    """Build a StridedSlice of entries that name all axes, and set only the mask bits that it needs.
 
     The entries of `preselected` shrink an axis to its element 0, because a Slice before this node selects one element.
     """
@@ -252,7 +258,7 @@ def _build_strided_slice(
         for mask in (view.aligned_masks.begin, view.aligned_masks.end)
     )
     new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
-    # The entries whose elements of begin, of end and of strides the StridedSlice reads; None for other entries.
+    # For begin, end and strides: the entries whose elements the StridedSlice reads. All other entries are None.
     sliced = [entry if entry.kind == "slice" else None for entry in entries]
     read_by_input = [
         [
@@ -275,7 +281,7 @@ def _index_list(
     node leaves one element of its axis.
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
-    values = view.values[index] if index < len(view.values) else []
+    values = view.index_values[index] if index < len(view.index_values) else []
     # An input that is not constant is used unchanged if these are all of its elements, in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
@@ -290,10 +296,10 @@ def _index_list(
 
 
 def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """Return the element of an index input for an entry, as a list of 64-bit integers."""
+    """Return the element of an index input for one entry, as an output: a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
-        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]
+        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
         source = opset8.slice(source, *bounds).output(0)
     return source if source.get_element_type() == ov.Type.i64 else opset1.convert(source, "i64").output(0)
 
@@ -305,14 +311,14 @@ def _to_whole_bytes(source: ov.Output) -> ov.Output:
 
 def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     """Return the element of an index input for an entry, or None if it is not constant. Strides default to 1."""
-    if index >= len(view.values):
+    if index >= len(view.index_values):
         return 1
-    values = view.values[index]
+    values = view.index_values[index]
     return None if values is None else values[entry.position]
 
 
 def _clamp(value: int, index: int) -> int:
-    """Return an element of index input `index` in the range that every engine reads alike; input 2 holds the steps."""
+    """Clamp an element to the range that every engine reads alike. Index input 2 holds the steps."""
     return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
 
 

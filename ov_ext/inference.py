@@ -32,7 +32,7 @@ _MIN_UNBOUNDED = 2**31
 
 
 def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
-    """Return the bounds of an entry of an index input, or `ANY_INDEX` if `index` is None."""
+    """Return the bounds of one element of an index input. They are `ANY_INDEX` if `index` is None (not known)."""
     return ANY_INDEX if index is None else index[entry]
 
 
@@ -50,7 +50,9 @@ class SlicedSize(NamedTuple):
 
 @lru_cache(4096)
 def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
-    """Return the bounds of the size of an axis after slicing, which are exact if the step is known.
+    """Return the bounds of the size of an axis after slicing.
+
+    If the step is known, the bounds are as tight as possible.
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
     end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
@@ -88,7 +90,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 
 
 def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> None:
-    """Check that some index within bounds is in range for some size within bounds.
+    """Check that an index may be in range, given the bounds of the index and of the size of the axis.
 
     An index that is in range for one size is in range for all greater sizes. `entry` and `axis` are for the message.
 

@@ -32,7 +32,12 @@ _MAX_RANDOM = 100
 
 
 class OneNode:
-    """A slicing node of known shape and indices, run in a model of its own; `node_in_model` is the same node."""
+    """A slicing node of known shape and indices that runs in a model of its own.
+
+    Args:
+        node: The node with its regions.
+        node_in_model: The same node in the OpenVINO model.
+    """
 
     def __init__(self, node: Resolved, node_in_model: ov.Node) -> None:
         self._node = node
@@ -77,7 +82,7 @@ class OneNode:
         return [_select_bytes(cut.region, data, self._element) for cut in self._node.cuts]
 
     def count_bytes(self) -> int:
-        """Return the size of the data in bytes."""
+        """Return the size of the data in bytes, rounded up."""
         return int(-(-prod(self._shape) * self._element.bitwidth // 8))
 
     def random_data(self, seed: int) -> Bytes:
@@ -97,7 +102,7 @@ class OneNode:
         return np.array(flat.view(np.uint8))
 
     def _make_model(self, *, is_custom: bool) -> ov.Model:
-        """Return a model of the node, built as by `_build_node`, with constant indices and the data as its input."""
+        """Return a model of this node alone, whose only input is the data. See `_build_node` for `is_custom`."""
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
@@ -138,7 +143,7 @@ def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
     """Return the packed bytes of a region of packed data."""
     if region.is_empty:
         return np.zeros(0, np.uint8)
-    if element.bitwidth < 8:
+    if element.bitwidth < 8:  # Only u1 has the first element of a byte in its highest bits.
         return np.asarray(copy_packed(region, data, element.bitwidth, lowest_first=element != ov.Type.u1), np.uint8)
     elements = data.reshape(*region.input_shape, element.size)
     return np.ascontiguousarray(elements[region.slices]).reshape(-1)

@@ -25,8 +25,8 @@ _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
     """Build a node that computes OpenVINO's Slice-8, by the Python or native operator that `backend` chooses.
 
-    The node's type is `Slice8` of version `ov_ext`. If steps and axes are known, shape inference is exact, unlike
-    OpenVINO's: the output has the least and greatest sizes that the bounds allow.
+    The node's type is `Slice8` of version `ov_ext`. If the steps and axes are known, each open size of the output has
+    the tightest possible bounds, which OpenVINO's own Slice does not always find.
 
     Args:
         inputs: `data` of any type but u3 and u6, and of rank 1 or more; `start`, `stop`, `step` and, optionally,
@@ -86,7 +86,7 @@ def make_node(
     name: str | None = None,
     using: Backend | None = None,
 ) -> ov.Node:
-    """Build a node of one of our operators.
+    """Build a Slice or StridedSlice of ov_ext.
 
     Args:
         kind: `SLICE` or `STRIDED_SLICE`.
@@ -100,7 +100,7 @@ def make_node(
         UsageError: See `backend`; only without `using`.
     """
     using = backend() if using is None else using
-    if using.path is None:
+    if using.path is None:  # operators in Python
         node = _IN_PYTHON[kind](**({} if masks is None else masks.attributes))
         if name is not None:
             node.set_friendly_name(name)
@@ -129,13 +129,13 @@ def operator_extensions() -> list[Any]:
 
 
 def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
-    """Return the masks as lists, for attributes of 64-bit integers.
+    """Return the masks as lists of 64-bit integers, by the names of the attributes.
 
     Raises:
-        InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
+        InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator refuses other wrong bits itself, after it has checked its inputs, as the Python operator does.
+    # The native operator finds all other wrong bits itself, after errors of its inputs, like the Python operator.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()
@@ -145,7 +145,7 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
 
 
 def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
-    """Return the InvalidSlice that the Python operator would raise for a native operator's error.
+    """Turn an error of a native operator into the InvalidSlice that the Python operator would raise.
 
     An error of another origin is returned unchanged.
     """

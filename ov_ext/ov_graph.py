@@ -60,25 +60,25 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # The nodes that compute something, as positions in `get_ordered_ops()`.
-        self._numbers: list[int] = []
+        # For each node in `nodes`, its position in `get_ordered_ops()`.
+        self._positions: list[int] = []
         # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
         # The names of the values by `_key`. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
         results = [_key(result.input_value(0)) for result in model.get_results()]
-        for number, node in enumerate(model.get_ordered_ops()):
+        for position, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
             for output in node.outputs() if kind != "Result" else ():
                 key = _key(output)
                 if kind != "Constant" or key in results:
                     node_name, index = node.get_friendly_name(), key[1]
-                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{number}:{index}")
+                    choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{position}:{index}")
                     self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
-                    self._outputs_by_name[self._names[key]] = (number, index)
+                    self._outputs_by_name[self._names[key]] = (position, index)
             if kind not in ("Constant", "Parameter", "Result"):
-                self._numbers.append(number)
+                self._positions.append(position)
                 nodes.append(self._describe(node))
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
@@ -104,6 +104,7 @@ class OpenVINOGraph:
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         if len(self.outputs) < len(self.results):
+            # Empty arrays will do, because `cut` reads their shapes only if it fixes shapes.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
@@ -117,9 +118,9 @@ class OpenVINOGraph:
         *,
         has_fixed_shapes: bool = False,
     ) -> WholeModel:
-        """Return a model of some nodes; see `Graph`."""
+        """Return a model that computes `outputs` from `inputs` and `constants`; see `Graph`."""
         ops = self._model.clone().get_ordered_ops()  # in the same order as those of the model
-        values = {name: ops[number].output(index) for name, (number, index) in self._outputs_by_name.items()}
+        values = {name: ops[position].output(index) for name, (position, index) in self._outputs_by_name.items()}
         parameters = []
         for name, array in {**inputs, **constants}.items():
             source = values[name]
@@ -150,10 +151,10 @@ class OpenVINOGraph:
         return make_inputs(declared, inputs, shapes, seed, attempt)
 
     def read_value(self, place: Path, name: str) -> Array:
-        """Read a `.npy` file; see `Graph`."""
+        """Read the array of a value from a `.npy` file; see `Graph`."""
         array = load_array(place.with_suffix(".npy"))
-        number, index = self._outputs_by_name[name]
-        dtype = numpy_type(self._model.get_ordered_ops()[number].output(index).get_element_type())
+        position, index = self._outputs_by_name[name]
+        dtype = numpy_type(self._model.get_ordered_ops()[position].output(index).get_element_type())
         if array.dtype.kind == "U":
             return array.astype(object)
         # NumPy saves types that it lacks as raw bytes.
@@ -161,7 +162,7 @@ class OpenVINOGraph:
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of an If, Loop or TensorIterator; see `Graph`."""
-        op = self._model.get_ordered_ops()[self._numbers[node]]
+        op = self._model.get_ordered_ops()[self._positions[node]]
         kind = op.get_type_name()
         if kind not in ("If", "Loop", "TensorIterator"):
             return
@@ -177,7 +178,7 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or the array of a computed value; None if NumPy lacks the type."""
+        """Return the elements of a constant, or None if NumPy lacks their type. Return the array of another value."""
         return (
             to_array(output.get_node().get_tensor_view()) if _is_constant(output) else values[self._names[_key(output)]]
         )
@@ -188,7 +189,7 @@ class OpenVINOGraph:
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file, and the data as `.npy` files; see `Graph`."""
+        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`."""
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -199,7 +200,7 @@ class OpenVINOGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models, each with its weights; see `Graph`."""
+        """Write models to numbered IR files, each with its weights, and return the names of the files; see `Graph`."""
         names: list[str] = []
         for model in models:
             names.append(f"{len(names):02}.xml")
@@ -258,7 +259,7 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
 
 
 def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -> Body:
-    """Return a body with the arrays of its inputs, which `arguments` holds by the index of the parameter."""
+    """Return one run of a body. `arguments` maps the index of each parameter to its array."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         dtype = numpy_type(value.get_element_type())
@@ -272,7 +273,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the parts of an array that the first iterations read; `start` and `end` of the slices are included."""
+    """Return the parts of an array that the first iterations read, one each. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

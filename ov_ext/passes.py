@@ -32,7 +32,7 @@ def kind_of(node: ov.Node) -> tuple[str, str]:
 
 
 def use_custom_ops(model: ov.Model) -> int:
-    """Replace the built-in Slice and StridedSlice by our operators, also in the bodies of If, Loop and TensorIterator.
+    """Replace the built-in Slice and StridedSlice by those of ov_ext, also in bodies of If, Loop and TensorIterator.
 
     Friendly names, tensor names, and the strings and integers in `rt_info` are kept. Other values in `rt_info` are
     lost, because OpenVINO's Python API cannot write them.
@@ -53,7 +53,7 @@ def use_custom_ops(model: ov.Model) -> int:
 
 
 def use_builtin_ops(model: ov.Model) -> int:
-    """Replace our operators by the built-in ones. This undoes `use_custom_ops`.
+    """Replace the operators of ov_ext by the built-in ones. This undoes `use_custom_ops`.
 
     Args:
         model: The model, which is changed in place.
@@ -67,7 +67,7 @@ def use_builtin_ops(model: ov.Model) -> int:
 
 
 def note_operators(model: ov.Model) -> None:
-    """Put `NOTE` into the rt_info of a model with our operators, and remove it from that of another model."""
+    """Put `NOTE` into the rt_info of a model with operators of ov_ext, or remove it from a model without them."""
     if _has_custom_ops(model):
         model.set_rt_info(NOTE, [_NOTE_KEY, "note"])
     elif model.has_rt_info([_NOTE_KEY]):
@@ -90,14 +90,14 @@ def name_unnamed_nodes(model: ov.Model) -> None:
 
 
 def _has_custom_ops(model: ov.Model) -> bool:
-    """Return whether a model or a body in it has our operators."""
+    """Return whether a model or a body in it has operators of ov_ext."""
     return any(
         kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops()
     )
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Replace each node, also in bodies, for which `make` returns a node. Return the number of replaced nodes."""
+    """Replace each node, also in bodies, for which `make` returns another one. Return the number of replaced nodes."""
     replaced = 0
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
@@ -140,12 +140,12 @@ def inputs_of(node: ov.Node) -> list[ov.Output]:
 
 
 def masks_of(node: ov.Node) -> Masks:
-    """Return the masks of a StridedSlice, built-in or ours."""
+    """Return the masks of a StridedSlice, built-in or of ov_ext."""
     return Masks.of(node.get_attributes())
 
 
 def build_custom(node: ov.Node) -> ov.Node:
-    """Build our operator for a built-in one, on the same inputs and with the same name.
+    """Build the operator of ov_ext for a built-in node, on the same inputs and with the same name.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.
@@ -156,7 +156,7 @@ def build_custom(node: ov.Node) -> ov.Node:
 
 
 def _build_built_in(node: ov.Node) -> ov.Node:
-    """Build the built-in operator for one of ours, on the same inputs."""
+    """Build the built-in operator for a node of ov_ext, on the same inputs."""
     inputs = inputs_of(node)
     return opset8.slice(*inputs) if CUSTOM[kind_of(node)] == "Slice" else strided_slice(inputs, masks_of(node))
 

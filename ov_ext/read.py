@@ -41,7 +41,7 @@ _ONNX_NAMES = {
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Reshape a model to the shapes of its inputs.
+    """Reshape a model, so that its inputs have these shapes.
 
     Raises:
         UsageError: `input_shapes` names an input that the model lacks, or the model cannot have a shape.
@@ -85,7 +85,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes of a model and of the bodies in it, built-in ones and ours, in topological order."""
+    """Read the slicing nodes of a model and of the bodies in it, built-in or of ov_ext, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -101,7 +101,7 @@ def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
 
 
 def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    """Yield the nodes of a model and of the bodies in it, each with its scope: the bodies around it by name."""
+    """Yield the nodes of a model and of the bodies in it, each with its scope, the names of the bodies around it."""
     for node in model.get_ordered_ops():
         yield scope, node
         for title, body in bodies_of(node).items():
@@ -125,13 +125,13 @@ def _find_constants(model: ov.Model) -> set[int]:
 
 
 def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
-    """Return the sizes of each input by its name, as `_declared_dim` does; None for an input of open rank."""
+    """Map the name of each input to its sizes; see `_declared_dim`. An input of open rank maps to None."""
     shapes = {name_of(value): value.get_partial_shape() for value in model.inputs}
     return {name: list(map(_declared_dim, shape)) if shape.rank.is_static else None for name, shape in shapes.items()}
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    """Return a size, the range of its possible values up to `_MAX_SIZE`, or None if it may have any value."""
+    """Return a known size, or the range of an open one up to `_MAX_SIZE`. Return None if it may have any value."""
     low, high = bounds_of(dim)
     if low == high:
         return low
@@ -139,7 +139,7 @@ def _declared_dim(dim: ov.Dimension) -> int | range | None:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """Return the end of a message, with an example of shapes for inputs of open shape; empty without such inputs."""
+    """Return the end of a message: an example of shapes for inputs of open shape, or "" if all shapes are known."""
     shapes = {
         name: None if dims is None else [max(dim.start, 1) if isinstance(dim, range) else dim for dim in dims]
         for name, dims in input_dims(model).items()
@@ -149,19 +149,19 @@ def _shapes_hint(model: ov.Model) -> str:
 
 
 def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant: bool) -> SlicingNode:
-    """Return a node as resolved, folded because its outputs are constant, or refused.
+    """Return a node as `Folded` if `is_constant`, or else as `Resolved`, or as `Refused` with the reason.
 
     `hint` is appended to the message if the shape of the data is not known.
     """
-    kind, version = kind_of(node)
+    kind, opset = kind_of(node)
     data = node.input_value(0)
     # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.
-    op_type, number = (kind[:-1], kind[-1]) if version == "ov_ext" else (kind, version.removeprefix("opset"))
+    op_type, version = (kind[:-1], kind[-1]) if opset == "ov_ext" else (kind, opset.removeprefix("opset"))
     name = node.get_friendly_name()
     outputs = tuple(name_of(output) for output in node.outputs())
     element = _ONNX_NAMES.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
-    domain = version if version == "ov_ext" else ""
-    fields = (name, op_type, domain, int(number), scope, name_of(data), element, outputs)
+    domain = opset if opset == "ov_ext" else ""
+    fields = (name, op_type, domain, int(version), scope, name_of(data), element, outputs)
     if is_constant:
         return Folded(*fields)
     label = f"{op_type} {name!r}"
@@ -178,7 +178,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
 
 
 def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
-    """Return the spec of a node, and the region that each output selects.
+    """Return the parameters of a slicing node, and the region that each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.

@@ -31,13 +31,13 @@ def run_model(
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
-        for kind, read, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
-            if len(read) != len(names):
-                raise ModelError(f"OpenVINO reads it as a model of {len(read)} {kind}, but it has {len(names)}.")
+        for kind, ports, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
+            if len(ports) != len(names):
+                raise ModelError(f"OpenVINO reads it as a model of {len(ports)} {kind}, but it has {len(names)}.")
         positions = {name: i for i, value in enumerate(model.inputs) for name in value.get_names()}
         # OpenVINO may order the inputs differently. An input without a tensor name is found by its position.
-        names_read = {positions.get(name, i): name for i, name in enumerate(whole.inputs)}
-        tensors = [to_tensor(inputs[names_read[i]], value.get_element_type()) for i, value in enumerate(model.inputs)]
+        names_by_index = {positions.get(name, i): name for i, name in enumerate(whole.inputs)}
+        tensors = [to_tensor(inputs[names_by_index[i]], port.get_element_type()) for i, port in enumerate(model.inputs)]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:

@@ -26,7 +26,7 @@ class Slice(SlicingOp):
             self.set_inputs(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Connect indices that are attributes. There are no other attributes.
+        """Turn indices that are attributes into constant inputs. A Slice has no other attributes.
 
         Raises:
             InvalidSlice: An attribute is not a list of integers.
@@ -59,17 +59,20 @@ class Slice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the selected region; see `SlicingOp`."""
+        """Return the selected region; see `SlicingOp`. The indices are start, stop, step and, optionally, axes."""
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
     def _list_axes(self, axes_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
-        """Return the axis of each of `count` entries, or None if `count` or an axis is not known.
+        """Return the sliced axes of data of `rank`, or None if `count` or an axis is not known.
 
-        `axes_bounds` holds the bounds of the elements of the input `axes`, and nothing without that input.
+        Args:
+            axes_bounds: The bounds of the elements of the input `axes`; an empty list if there is no such input.
+            count: The number of sliced axes.
+            rank: The rank of the data.
         """
         axes = exact_elements(axes_bounds[0]) if axes_bounds else None
         if count is None or (axes_bounds and axes is None):
             return None
-        # The rules for axes do not depend on starts, ends and steps, which may be unknown.
+        # The starts and ends may be unknown. Zeros take their place, because the rules for axes do not depend on them.
         return list(SliceSpec((0,) * count, (0,) * count, axes).by_axis(rank))

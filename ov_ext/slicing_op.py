@@ -56,7 +56,7 @@ class _Cache:
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
-        """Return the results for the indices in `sources`, or None if one of these inputs is not a Constant."""
+        """Return the cached results for the indices in `sources`. Return None if a source is not a Constant."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
@@ -68,7 +68,7 @@ class _Cache:
         return results
 
     def get(self, indices: Sequence[Any]) -> _Results:
-        """Return the results for arrays of indices. They are empty if the indices are new."""
+        """Return the cached results for these indices. For new indices, an empty entry is added and returned."""
         key = tuple([(array.dtype.char, array.shape, array.tobytes()) for array in indices])
         results = self._results.get(key)
         if results is None:
@@ -95,11 +95,11 @@ class SlicingOp(ov.Op):
         return self.class_type_info
 
     def label(self) -> str:
-        """Return the names of operator and node, as in `Slice8 'crop'`, with which errors begin."""
+        """Return the beginning of error messages: the names of operator and node, as in `Slice8 'crop'`."""
         return f"{self.class_type_info.name} {self.get_friendly_name()!r}"
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
-        """Connect the operator and infer its shape.
+        """Connect the inputs and infer the shape of the output.
 
         Args:
             inputs: Nodes of one output, outputs of nodes, or values that become constants.
@@ -111,17 +111,20 @@ class SlicingOp(ov.Op):
         self.constructor_validate_and_infer_types()
 
     def _index_sources(self) -> list[ov.Output]:
-        return list(self.input_values()[1:])
+        return list(self.input_values()[1:])  # Input 0 is the data.
 
     # For the subclasses.
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size, and the input axis that always has the same size, if any.
+        """Return the bounds of each output size, with the input axis that always has the same size, or else None.
 
-        `sizes` are the bounds of the data's sizes, and `indices` those of the elements of each index input, or None if
-        these are not known. The result is None if the rank of the output is open.
+        The whole result is None if the rank of the output is open.
+
+        Args:
+            sizes: The bounds of each size of the data.
+            indices: For each index input, the bounds of its elements, or None if they are not known.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator.
@@ -137,7 +140,7 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the region that the indices select from data of a shape.
+        """Return the region that `indices`, one tuple for each index input, select from data of `shape`.
 
         Raises:
             InvalidSlice: The indices break the rules of the operator.
@@ -147,8 +150,8 @@ class SlicingOp(ov.Op):
     def check_lists(self, max_length: int | None = None) -> None:
         """Check the number of inputs, and that the index inputs are lists of integers of one length.
 
-        Types and shapes that are not known are not checked. The rank of the data may be given as `max_length` of the
-        lists; None or 0 disables this limit.
+        Unknown types and shapes are not checked. `max_length` is the rank of the data, if it limits the lengths of the
+        lists. None or 0 disables this limit.
 
         Raises:
             InvalidSlice: An input is missing, or has another type, rank or length.
@@ -173,7 +176,7 @@ class SlicingOp(ov.Op):
             raise InvalidSlice(f"{', '.join(names)} and {last_name} must have the same length, got {lengths}")
 
     def entry_count(self) -> int | None:
-        """Return the number of entries of the index inputs, or None if it is open."""
+        """Return the common length of the index inputs, or None if no length is known."""
         return next((length for length in map(list_length, self._index_sources()) if length is not None), None)
 
     # Called by OpenVINO.
@@ -219,7 +222,7 @@ class SlicingOp(ov.Op):
         target = outputs[0].data
         if target.shape != plan.output_shape:
             outputs[0].shape = plan.output_shape
-            target = outputs[0].data
+            target = outputs[0].data  # Setting the shape may have moved the data.
         plan.copy(source, target)
         return True
 
@@ -235,11 +238,11 @@ class SlicingOp(ov.Op):
         return type(self)()
 
     def clear_cache(self) -> None:
-        """Drop the cached results after a change of attributes."""
+        """Start a new cache after a change of attributes. Clones keep the old one."""
         self._cache = _Cache()
 
     def connect_fixed(self, visitor: Any) -> None:
-        """Connect constants for indices that are attributes, if `visitor` reads attributes.
+        """Turn indices that `visitor` reads from attributes into constant inputs.
 
         In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
 
@@ -264,7 +267,7 @@ class SlicingOp(ov.Op):
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
-        """Return the element type of the data, which must be the type of the output and of the node."""
+        """Check that data and output have the element type of the node, if it is known, and return the type's name."""
         declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
         if types[0] != types[1] or (declared != types[0] and declared.is_static()):
             got = " and ".join(element.get_type_name() for element in types)
@@ -272,7 +275,7 @@ class SlicingOp(ov.Op):
         return str(types[0].get_type_name())
 
     def _infer_output(self) -> None:
-        """Set the output's type, its shape and the bounds of its elements. The cache may hold the shape."""
+        """Set the output's type and shape, and the bounds of its elements if the data are a list."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()
@@ -290,14 +293,17 @@ class SlicingOp(ov.Op):
             return
         dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
         self.set_output_type(0, element, _join_dimensions(shape, dims))
-        # The output of a vector may also have known values, which must be set each time, so it is not cached.
+        # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.
         if len(sizes) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
             self._propagate_values(indices)
 
     def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Set the bounds and symbols of the output's elements if the data's bounds and all indices are known."""
+        """Set the bounds and symbols of the output's elements. The data are a list.
+
+        Nothing is set if the bounds of the data or the elements of an index input are not known.
+        """
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
         if bounds is None or None in elements:
@@ -323,12 +329,12 @@ def _make_tensor(values: Any, element: ov.Type) -> ov.Tensor:
 
 
 def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
-    """Return a shape of dimensions. An int in `dims` stands for that dimension of `shape`, which keeps its symbol."""
+    """Return a shape of `dims`. An int in `dims` is an axis of `shape`, whose dimension is used with its symbol."""
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
 
 
 def _index_arrays(inputs: Any) -> list[Any]:
-    return [index_array(inputs[i]) for i in range(1, len(inputs))]
+    return [index_array(inputs[i]) for i in range(1, len(inputs))]  # Input 0 is the data.
 
 
 def _list_indices(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
@@ -343,7 +349,7 @@ def _store_in_cache(cache: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _copy_special_elements(element: str, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
-    """Copy the strings of a region, or its elements of less than a byte, unless their type is refused."""
+    """Copy the selected strings, or the selected elements of less than a byte. Raise InvalidSlice for u3 and u6."""
     if element in REFUSED_ELEMENTS:
         raise InvalidSlice(f"elements of type {element} cannot be sliced")
     output.shape = region.output_shape

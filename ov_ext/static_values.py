@@ -48,7 +48,10 @@ def as_constant(array: Array) -> ov.Node:
 
 
 def as_indices(values: list[int]) -> ov.Node:
-    """Return a constant of indices. It has 32 bits if `to_index_list` reads the same numbers from such a constant."""
+    """Return a constant of indices, of type i32 if all of them fit, or else of type i64.
+
+    INT64_MAX and INT64_MIN fit, because the greatest and least 32-bit integer stand for them; see `to_index_list`.
+    """
     to_narrow = {far: value for value, far in _WIDENED.items()}
     if all(value in to_narrow or _INT32_MIN < value < _INT32_MAX for value in values):
         return as_constant(np.array([to_narrow.get(value, value) for value in values], np.int32))
@@ -56,9 +59,10 @@ def as_indices(values: list[int]) -> ov.Node:
 
 
 def as_output(value: Any, index: int, label: str) -> ov.Output:
-    """Return the output that becomes an input of a node.
+    """Turn `value` into an output to which an input of a node can be connected.
 
-    `value` is an output, a node of one output, or values that become a constant. Errors name input `index` of `label`.
+    `value` is an output, a node of one output, or an array or numbers, which become a constant. Errors call it input
+    `index` of `label`.
 
     Raises:
         InvalidSlice: `value` is of another kind.
@@ -86,13 +90,13 @@ def ones_like(source: ov.Output | ov.Node) -> ov.Output:
 
 
 def bounds_of(dim: ov.Dimension) -> Bounds:
-    """Return the bounds of a size."""
+    """Return the bounds of a dimension. INT64_MAX stands for no upper bound."""
     high = dim.get_max_length()
     return Bounds(dim.get_min_length(), INT64_MAX if high < 0 else high)
 
 
 def dimension(bounds: Bounds) -> ov.Dimension:
-    """Return OpenVINO's dimension with these bounds."""
+    """Return OpenVINO's dimension with these bounds. INT64_MAX stands for no upper bound."""
     return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
 
 
@@ -127,7 +131,7 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
 
 
 def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
-    """Return the elements of a list by their bounds, or None if an element may have several values."""
+    """Return the elements of a list with these bounds, or None if an element may have several values."""
     if bounds is None or not all(bound.is_exact for bound in bounds):
         return None
     return tuple([bound.low for bound in bounds])
@@ -205,6 +209,7 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
         # OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if element in ("i16", "u16") or kind in _NOT_MONOTONIC or (may_be_negative and kind in _NOT_MONOTONIC_BELOW_0):
             return True
+        # Negative numbers wrap around in unsigned types, and large ones do not fit into narrow types.
         if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):
             return True
         if kind == "Convert" and element in _NARROW and node.get_input_element_type(0) != ov.Type.boolean:
@@ -215,7 +220,8 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
     """Return whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant.
 
-    Constants count if they hold a negative number or strings, or if they are too large to be read quickly.
+    Constants count if they hold a negative number or strings, or if they are too large to be read quickly. Those with
+    elements of less than a byte never count.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

@@ -35,7 +35,7 @@ class StridedSlice(SlicingOp):
         return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Write or read the masks, and connect indices that are attributes.
+        """Write or read the masks, and turn indices that are attributes into constant inputs.
 
         Raises:
             InvalidSlice: A mask is not a list of 0 and 1, or an index attribute is not a list of integers.
@@ -62,7 +62,7 @@ class StridedSlice(SlicingOp):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the bounds of each output size; see `SlicingOp`."""
         count = self.entry_count()
-        if count is None:
+        if count is None:  # New and dropped axes are not known either.
             return None
         begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)
@@ -72,7 +72,7 @@ class StridedSlice(SlicingOp):
                 output.append((Bounds(1, 1), None))
             elif kind == "keep":
                 output.append((sizes[axis], axis))
-            elif kind == "shrink":
+            elif kind == "shrink":  # The axis is dropped, so no size is added.
                 check_shrunk_index(position, axis, sizes[axis], bounds_at(begin, position))
             else:
                 stride = bounds_at(strides, position)
@@ -85,6 +85,6 @@ class StridedSlice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """Return the selected region; see `SlicingOp`."""
+        """Return the selected region; see `SlicingOp`. The indices are begin, end and, optionally, strides."""
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)

@@ -37,7 +37,7 @@ def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
     Raises:
         ModelError: `numpy_type` has no type for the elements.
     """
-    if array.dtype == object:
+    if array.dtype == object:  # strings
         return ov.Tensor(array.astype(str))
     if numpy_type(element) is None:
         raise ModelError(f"elements of type {element.get_type_name()} cannot be handed to OpenVINO.")
@@ -48,11 +48,11 @@ def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
 
 
 def to_array(tensor: ov.Tensor) -> Array | None:
-    """Return a copy of a tensor as an array; None if `numpy_type` has no type for its elements."""
+    """Return a copy of a tensor as an array. Return None if `numpy_type` has no type for its elements."""
     dtype = numpy_type(tensor.element_type)
     if dtype is None:
         return None
     if dtype.kind == "O":
         return np.array(tensor.str_data, dtype=object).reshape(tuple(tensor.shape))
-    data = np.array(tensor.data)
+    data = np.array(tensor.data)  # OpenVINO returns bf16 as float16, and floats of 8 bits as uint8.
     return data if data.dtype == dtype else data.reshape(-1).view(dtype).reshape(tuple(tensor.shape))

@@ -42,10 +42,10 @@ def verify_hardening(
 ) -> Verification:
     """Compare a model before and after hardening, with several seeds and several sizes of open axes.
 
-    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on the reference,
-    which is the engine that `diff` compares a model of its format with by default. For an OpenVINO model the reference
-    is Model.evaluate, or the plugin if Model.evaluate does not run the model. Both may compute nodes with defects
-    wrongly, so our operators replace these nodes in the original model.
+    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on a reference
+    engine. For an OpenVINO model this is Model.evaluate, or the plugin if Model.evaluate does not run the model. Both
+    may compute nodes with defects wrongly, so operators of ov_ext replace these nodes in the original model first. For
+    a model of another format the reference is the default of `diff --against`.
 
     Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. If
     Model.evaluate computes both models, all outputs must be equal bit for bit.
@@ -61,7 +61,7 @@ def verify_hardening(
         UsageError: An array or a shape does not fit the model.
         ModelError: The reference does not run the original model.
         NotVerified: Neither engine runs the hardened model, an output cannot be compared, or the original model
-            computes something else each time.
+            does not compute the same twice.
         MissingExtra: The package of the reference is not installed.
     """
     engines = model_engines()
@@ -111,7 +111,7 @@ def _narrow_tolerance_of(value: Value) -> Tolerance:
 
 @with_openvino_lock
 def _replace_wrong_nodes(model: ov.Model) -> ov.Model:
-    """Replace the nodes that OpenVINO computes wrongly by our operators, and return the model."""
+    """Replace the nodes that OpenVINO computes wrongly by operators of ov_ext, and return the model."""
 
     def make(node: ov.Node) -> ov.Node | None:
         if kind_of(node) in BUILT_IN:

@@ -19,8 +19,10 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element. Random
-    weights are in the copy; without them, weights stay in the external data files in `data_folder`.
+    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
+
+    The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
+    in `data_folder`.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -38,7 +40,7 @@ def _walk(message: Any) -> Iterator[Any]:
     yield message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
-            for inner in value if hasattr(value, "__len__") else [value]:
+            for inner in value if hasattr(value, "__len__") else [value]:  # A repeated field has a length.
                 yield from _walk(inner)
 
 
@@ -46,6 +48,7 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
     """Replace the elements of a tensor by random ones if it is a weight; see `anonymise`."""
     array = ir.serde.deserialize_tensor(tensor, data_folder).numpy()
     is_small = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
+    # Wider integers may be indices or shapes, which must keep their values.
     if array.size > 1 and (is_small or "float" in array.dtype.name):
         wide = array.astype(np.float64)
         drawn = random.normal(wide.mean(), wide.std(), wide.shape).clip(wide.min(), wide.max())

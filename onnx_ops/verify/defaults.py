@@ -31,7 +31,7 @@ _SECONDS = 60.0
 def run_with_other_values(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array]
 ) -> tuple[InputRun | None, tuple[str, ...]]:
-    """Run a model with other values instead of the defaults of as many inputs as possible.
+    """Run a model, and replace the defaults of as many inputs as possible by other values.
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
     to `_MAX_ONE_BY_ONE` integers are replaced one by one, because an integer may be an index or a size, for which the
@@ -75,7 +75,10 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Return the inputs with the first variants that the model runs on, and its outputs; None if it does not run."""
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None without one.
+
+    `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
+    """
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
@@ -85,7 +88,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays like a default with other elements. Return an empty list if it is empty, large or unreadable."""
+    """Return arrays like a default, with other elements. Return [] if the default is empty, large or unreadable."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:

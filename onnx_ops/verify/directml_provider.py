@@ -44,10 +44,10 @@ class OnnxruntimeDML:
         return str((self._device or _shared_device()).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """Run a node; see `NodeEngine`.
+        """Run a node alone, as an ONNX model; see `NodeEngine`.
 
         Raises:
-            DeviceError: The provider refuses the node, or the host program failed.
+            DeviceError: The provider refuses the node, or the program that hosts DirectML failed.
         """
         import numpy as np
 
@@ -61,10 +61,10 @@ class OnnxruntimeDML:
         return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model in the host program; see `ModelEngine`. The CPU runs nodes that the provider does not support.
+        """Run a model on DirectML; see `ModelEngine`. The CPU runs nodes that the provider does not support.
 
         Raises:
-            DeviceError: The provider refuses the model, or the host program failed.
+            DeviceError: The provider refuses the model, or the program that hosts DirectML failed.
             UsageError: `device_id` is not a number.
         """
         adapter = options.get("device_id")
@@ -79,7 +79,7 @@ class OnnxruntimeDML:
         return dict(zip(model.outputs, results, strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines that run a model; see `WritesScript`."""
+        """Return Python code that runs the model in the file `path`; see `WritesScript`."""
         provider = ("DmlExecutionProvider", dict(options)) if options else "DmlExecutionProvider"
         return (
             "import onnxruntime as ort  # pip install onnxruntime-directml\n"
@@ -94,7 +94,7 @@ class OnnxruntimeDML:
 
 
 def open_provider(adapter: str | None = None) -> Device:
-    """Open the device that whole models run on, which retries failed calls.
+    """Open a device to run whole models on. It retries failed calls.
 
     Args:
         adapter: The number of the adapter on Windows; None for the adapter that the environment names.
@@ -111,7 +111,7 @@ def open_provider(adapter: str | None = None) -> Device:
 
 @cache
 def _shared_device(adapter: str | None = None) -> Device:
-    """Return the device that this process shares for an adapter, and closes at its end; see `open_provider`."""
+    """Return the device that all calls for an adapter share. It is closed when this process ends."""
     device = open_provider(adapter)
     atexit.register(device.close)
     return device

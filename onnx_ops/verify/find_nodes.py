@@ -30,8 +30,9 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 
     A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
     computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
-    runs grows with the nodes of the refused operators, and not with the model. The whole model failed on `inputs` with
-    `message`.
+    runs grows with the nodes of the refused operators, and not with the model.
+
+    `message` is the error of the provider for the whole model on `inputs`.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     values, cases = dict(inputs), list[Case]()
@@ -45,8 +46,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
         computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
         values |= computed or {}
         # What refused nodes read is an output, too, because a node in front of them may be refused as well.
-        read = [name for case in cases for name in case.main_node.reads]
-        outputs = [name for name in dict.fromkeys((*graph.outputs, *read)) if name not in values]
+        read_names = [name for case in cases for name in case.main_node.reads]
+        outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
         rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
         result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     device.close()  # Only a case that fails on a fresh host, too, is refused.
@@ -79,7 +80,7 @@ def find_differences(
 ) -> tuple[Finding, ...]:
     """Find the first node that the provider computes differently on the way to each output.
 
-    There is no finding for an output that only differs because of a node that is in the finding for an earlier output.
+    An output gets no finding of its own if it differs only because of a node that was found for an earlier output.
     """
     bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
     findings: list[Finding] = []
@@ -108,7 +109,7 @@ def is_adapters_fault(finding: Finding) -> bool:
 
 
 def _describe_refusal(case: Case, failure: Failure) -> Finding:
-    """Return the finding about a case that the provider refuses."""
+    """Return the finding about `case`, a node or several nodes that the provider refuses."""
     node, why = case.culprit, "; ".join(filter(None, (failure.message, case.note)))
     place = "".join(f" in {holder}" for holder in reversed(case.scope))
     if len(case.numbers) > 1:

@@ -37,7 +37,7 @@ def make_inputs(
 
     Args:
         model: The model, its functions inlined.
-        shapes: Sizes by input name, for inputs with open sizes; other values may have sizes, too, as for `lower`.
+        shapes: Sizes by name, for inputs with open sizes. Sizes for outputs of nodes are accepted and ignored.
         given: Arrays that are used as they are.
         seed: The seed of the random arrays.
         attempt: See `ModelToRun.make_inputs`.

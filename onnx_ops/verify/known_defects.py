@@ -21,7 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that hardening finds in a node that runs alone."""
+    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A refusal may hide defects of other nodes, so each of these defects becomes a separate finding.
+    If the provider refuses a node, known defects of other nodes may stay hidden. Each of them becomes a finding, too.
 
     Args:
         findings: The findings.
@@ -43,13 +43,13 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     explained = tuple([_explain(finding, sources, changes) for finding in findings])
     if not any(finding.kind == "refused" for finding in findings):
         return explained
-    named = {defect for finding in explained for defect in finding.defects}
+    named_ids = {defect for finding in explained for defect in finding.defects}
     changes_by_defect: dict[Defect, list[Change]] = defaultdict(list)
     for change in changes.values():
         for defect in _directml_defects(change):
-            if defect.id not in named:
+            if defect.id not in named_ids:
                 changes_by_defect[defect].append(change)
-    return explained + tuple(_describe_defect(defect, of_defect) for defect, of_defect in changes_by_defect.items())
+    return explained + tuple(_describe_defect(*item) for item in changes_by_defect.items())
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:

@@ -22,7 +22,7 @@ def element_dtype(element: str) -> np.dtype[Any]:
 
 
 def output_names(node: Resolved) -> list[str]:
-    """Return the names of the outputs of `build_model`, in the order of the node's cuts."""
+    """Return names for the outputs of a node in `build_model`: `out0`, `out1` and so on."""
     return [f"out{i}" for i in range(len(node.cuts))]
 
 

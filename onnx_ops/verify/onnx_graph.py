@@ -121,11 +121,11 @@ class OnnxGraph:
         *,
         has_fixed_shapes: bool = False,
     ) -> WholeModel:
-        """Return a model of some nodes; see `Graph`."""
+        """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        read = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
-        self._add_constants(proto.graph, read)
+        read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
+        self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
         proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
         proto.graph.input.extend(
@@ -148,10 +148,10 @@ class OnnxGraph:
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
 
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of an input of a cut, or of a body, to which `array` is passed.
+        """Return the type of the input `name` of a smaller model, which gets `array`.
 
-        If the model has an input with an open size and shapes are not fixed, a size is open unless the model declares
-        the size of the array.
+        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open. If
+        not, a size stays open unless the original model declares the size of the array.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
@@ -197,7 +197,7 @@ class OnnxGraph:
             yield self._body(title, graphs[title], [], values)
         elif proto.op_type == "Loop":
             condition: Any
-            count, condition, *carried = arguments
+            count, condition, *carried = arguments  # The first two may be None.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
             for i in range(count if condition else 0):
@@ -220,12 +220,13 @@ class OnnxGraph:
         values: Mapping[str, Array],
         run: Runner,
     ) -> Iterator[Body]:
-        """Yield the iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
+        """Yield the first iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
         scan_count = options["num_scan_inputs"]
         axes = options.get("scan_input_axes") or [0] * scan_count
         backwards = options.get("scan_input_directions") or [0] * scan_count
         carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
+        # All sequences have the same length. Later iterations are not compared, to save time.
         for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
             slices = [
                 np.take(sequence, -1 - i if backward else i, axis)
@@ -266,7 +267,7 @@ class OnnxGraph:
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects of the engine that `check` finds in a model, and of invalid nodes; see `Graph`."""
+        """Return the defects of the engine, and those of invalid nodes, that `check` finds in a model; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
@@ -278,6 +279,7 @@ class OnnxGraph:
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
         proto = load_whole(model)
+        # An output that declares no type gets that of its array.
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
@@ -293,7 +295,7 @@ class OnnxGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write cut models that share their larger weights in `weights.bin`; see `Graph`."""
+        """Write models to numbered files, and their larger weights to a shared `weights.bin`; see `Graph`."""
         names: list[str] = []
         places: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
@@ -306,7 +308,7 @@ class OnnxGraph:
                     # The place of an external weight is its key, because reading it for each cut would take long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
                     if key not in places:
-                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)
+                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
                         file.write(weight.tobytes())
                     tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
                     onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)
@@ -332,7 +334,7 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
     """Return an array as a TensorProto. Its elements may be strings or of a type of ml_dtypes."""
     captured = Captured.of(array)
-    if captured.element == STRING:
+    if captured.element == STRING:  # The bytes of a string need not be UTF-8.
         texts = [str(text).encode("utf-8", "surrogateescape") for text in array.flat]
         return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
     return onnx.TensorProto(

@@ -115,7 +115,10 @@ class _ModelRun:
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
-    """Return the comparison of a node on each engine: of the first run with a difference, or else of the first run."""
+    """Compare a node on each engine in all runs of the model.
+
+    Return one comparison for each engine: the first with a difference, or else that of the first run.
+    """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
@@ -141,7 +144,7 @@ def _compare_node(
         model = build_model(lowered.resolved, output_names(lowered.resolved))
     comparison = compare_node(lowered, engine, values, results, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
-        for blamed in (REFERENCE, engine.name):
+        for blamed in (REFERENCE, engine.name):  # Either may be wrong.
             comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
     return comparison
 
@@ -153,31 +156,35 @@ def _run_model(
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """Return a run with the defaults of inputs, a run with other values if there is one, and notes on kept defaults."""
+    """Run the model with the defaults of its inputs and, if possible, with other values.
+
+    Return these runs, and notes about the defaults that were kept.
+    """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
     runnable = prepare_to_run(checked, inlines=True)
-    computed = {output.name for node in runnable.model.graph for output in node.outputs}
-    read = {node.input for node in nodes if not isinstance(node, Folded)}
-    written = {name for node in nodes for name in node.outputs if name}
+    computed_names = {output.name for node in runnable.model.graph for output in node.outputs}
+    read_names = {node.input for node in nodes if not isinstance(node, Folded)}
+    written_names = {name for node in nodes for name in node.outputs if name}
     # Inputs and initializers cannot be observed as outputs, so `_add_given_values` adds them.
-    observed, side = runnable.observe(sorted((read | written) & computed)), onnxruntime_cpu.side()
+    observed = runnable.observe(sorted((read_names | written_names) & computed_names))
+    side = onnxruntime_cpu.side()
     inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
-    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read))]
+    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read_names))]
     other_run, notes = run_with_other_values(observed, side, inputs)
     if other_run is not None:
-        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read)
+        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
         runs.append(_ModelRun(values, f" This is{other_run.label}."))
     return runs, notes
 
 
 def _add_given_values(
-    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+    model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read_names: set[str]
 ) -> dict[str, Captured]:
     """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
-    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
-    for name in read - values.keys():
+    values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
+    for name in read_names - values.keys():
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
             raise ModelError(f"initializer {name!r} has no data.")
@@ -190,7 +197,7 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """Run a node alone, as it is written, on random data, and return its input and outputs."""
+    """Run a node alone on random data, and return its input and outputs by their names in the whole model."""
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)

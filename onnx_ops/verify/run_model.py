@@ -46,7 +46,7 @@ def run_model(
     Raises:
         UsageError: An input does not fit.
         ModelError: The model cannot be read, or onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed, or the host program failed.
+        DeviceError: DirectML is not installed, or the program that hosts it failed.
         MissingExtra: onnxruntime is not installed, and `against` is true.
     """
     check_path(path, "model")
@@ -81,7 +81,8 @@ def run_on(
         locates: Whether to find the nodes that cause a refusal or a difference.
 
     Raises:
-        DeviceError: The host program cannot be started or takes no such inputs, or a data file is too short.
+        DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
+            too short.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()
@@ -112,7 +113,7 @@ def run_on(
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, it names the way to find the nodes."""
+    """Return the finding about a model that does not run. Without a comparison, it says how to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -134,7 +135,7 @@ def _runs_anything(dml: device.Device) -> bool:
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
     """Compare an output with the expected one, bit for bit if the model only moves its elements."""
     element = ir.DataType.from_numpy(computed.dtype).name
-    if not isinstance(expected, np.ndarray):
+    if not isinstance(expected, np.ndarray):  # There is nothing to compare with.
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)

@@ -63,7 +63,7 @@ class Runnable:
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
     def observe(self, names: Sequence[str]) -> Runnable:
-        """Return the model with other outputs: values of the main graph."""
+        """Return the model with these values of the main graph as its outputs."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
         del observed.graph.output[:]
@@ -94,7 +94,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     proto = checked.proto
     if embed_function(model) or is_changed:
         proto = ir.serde.serialize_model(model)
-    elif checked.findings.data_files:
+    elif checked.findings.data_files:  # Loading the tensors must not change the given model.
         proto = onnx.ModelProto()
         proto.CopyFrom(checked.proto)
     with path_in_errors(checked.path):
@@ -125,7 +125,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(complete)
+    embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 

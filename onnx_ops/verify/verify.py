@@ -65,8 +65,8 @@ def verify_rewriting(
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
-    without graph optimisation, and with it if the original model runs so, too. With optimisation, floats may differ by
-    rounding, because fusions round differently.
+    without graph optimisation. If the original model also runs with graph optimisation, both run so, too. Floats may
+    then differ by rounding, because fusions round differently.
 
     Args:
         before: The original model; see `read_any`.
@@ -101,7 +101,10 @@ def verify_rewriting(
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
-    """Return one difference if inputs or outputs differ by name or order, or inputs by element type, or else none."""
+    """Compare the names of inputs and outputs, in order, and the element types of inputs.
+
+    Return the first difference, if any.
+    """
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]

@@ -43,7 +43,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        # The differences are those on DirectML, if it ran, and are the findings of `after`.
+        # If DirectML ran, the differences are also findings of `after`, which are listed below.
         lines = [] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
@@ -71,7 +71,7 @@ def verify_hardening(
     The arguments are those of `verify_rewriting`.
 
     Raises:
-        DeviceError: DirectML is not installed, or the host program failed.
+        DeviceError: DirectML is not installed, or the program that hosts it failed.
         NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
         UsageError, ModelError, MissingExtra: See `verify_rewriting`.
     """
@@ -83,22 +83,22 @@ def verify_hardening(
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
-        first = _run_all(dml, read_complete_model(before), runs, locates=False)
+        runs_before = _run_all(dml, read_complete_model(before), runs, locates=False)
         dml.transient.clear()  # Otherwise failures that a retry has overcome would be reported for both models.
         say("running the model after on DirectML")
-        second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
-    refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]
+        runs_after = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
+    refusals = [finding for run in runs_after for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):
         return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_untried_nodes(refusals)))
     if refusals:
         raise NotVerified(" ".join(finding.message for finding in refusals))
     differences = tuple(
-        Difference(output.name, f"output {output.name!r} differs on the DirectML provider{given.label}.")
-        for given, run in zip(runs, second, strict=True)
+        Difference(output.name, f"output {output.name!r} differs on the DirectML provider{cpu_run.label}.")
+        for cpu_run, run in zip(runs, runs_after, strict=True)
         for output in run.outputs
         if output.status == "different"
     )
-    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=first, after=second)
+    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=runs_before, after=runs_after)
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
@@ -109,5 +109,5 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on the inputs of each run on the CPU provider, and compare with the outputs of that run."""
+    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run."""
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)

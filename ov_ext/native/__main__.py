@@ -35,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(*, if_possible: bool) -> int:
-    """Build the library, print its path and return an exit code."""
+    """Build the library, print its path and return an exit code.
+
+    If the machine cannot build the library, `if_possible` makes this a success, with a note.
+    """
     if if_possible and (obstacle := _describe_obstacle()) is not None:
         _say(f"the operators in C++ cannot be built here: {obstacle}")
     else:
@@ -44,7 +47,7 @@ def _build(*, if_possible: bool) -> int:
 
 
 def _describe_obstacle() -> str | None:
-    """Return why this machine cannot build the library, or None if it can or need not because the library exists."""
+    """Return why this machine cannot build the library. Return None if it can, or if the library exists already."""
     try:
         _, version = find_openvino()
     except BuildError as error:

@@ -83,7 +83,7 @@ def find_openvino() -> tuple[Path, str]:
 
 
 def missing_tools() -> str | None:
-    """Return which tool the build lacks on this machine and how to get it, as part of a sentence, or None."""
+    """Return which tool the build lacks and how to get it, as part of a sentence. Return None if it lacks nothing."""
     if find_cmake() is None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
@@ -99,7 +99,7 @@ def find_cmake() -> str | None:
 
 
 def find_generator() -> str | None:
-    """Return the CMake generator, or "" for CMake's default, or None if neither ninja nor make is installed."""
+    """Return a CMake generator, or "" for CMake's default. Return None if neither ninja nor make is installed."""
     if "CMAKE_GENERATOR" in os.environ:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
@@ -165,8 +165,10 @@ def _run_cmake(arguments: Sequence[str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """Return the output of a failed run from its first error on, or else its last lines, without CMake's progress."""
+    """Return the output of a failed run from its first error on, or else its last three lines."""
+    # CMake's own errors are on stderr. Ninja prints those of the compiler on stdout.
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
+    # CMake begins lines about its progress by "-- ", and those that name its log files by "See also".
     lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))
     return " ".join(lines[first:])[:_MAX_REASON].rstrip(". ")
@@ -184,7 +186,7 @@ def _search_path() -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Create a file and keep it locked.
+    """Create a file and keep it locked within the `with` block.
 
     Raises:
         BuildError: The file cannot be created.
