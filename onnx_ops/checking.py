@@ -319,6 +319,7 @@ class _Checker:
             yield REPORTED["split of opset 18"], "defect", ""
         if not all(output.is_graph_output() or output.uses() for output in node.outputs):
             yield REPORTED["part that is not read"], "defect", ""
+        name = ""  # an axis that an attribute of a call would set has none
         try:
             axis = read_int(node, "axis", 0)
             name = self._name_open_axis(data, axis)

@@ -177,6 +177,13 @@ def test_a_parameter_of_rank_2_that_is_computed_is_invalid() -> None:
     assert finding == "invalid parameters-that-are-no-lists y: starts must have one dimension, got 2"
 
 
+def test_an_axis_that_refers_to_an_attribute_of_a_call_is_no_finding() -> None:
+    proto = parse("(float[n,4] x) => (float[a,b] y, float[c,d] z) { y, z = Split(x) }", 13)
+    attribute = onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT, ref_attr_name="k")
+    proto.graph.node[0].attribute.append(attribute)
+    assert not sliceport.check(proto).findings
+
+
 def test_bodies_are_checked_and_located() -> None:
     graph = (
         f"(bool c, float[4] v) => (float[n] y) {{ [choice] y = If (c) <then_branch = t () => (float[n] w) {{ {GLU} }}, "
