@@ -123,7 +123,8 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     new, shrink, ellipsis = view.aligned_masks.new_axis, view.aligned_masks.shrink_axis, view.aligned_masks.ellipsis
     count = len(new)
     any_new, any_shrink = any(new), any(shrink)
-    # An entry for a new axis names no axis of the input, so an axis lacks an entry if count - sum(new) < rank.
+    # Each entry is for a new axis or for an axis of the input. The condition on `count` means that the entries for axes
+    # of the input, count - sum(new), are fewer than these axes.
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
         yield table.NEW_AND_SHRINK
     if any(map(and_, view.aligned_masks.begin, shrink)):

@@ -59,6 +59,7 @@ class WholeModels(OpenVINOEngine):
         """
         from ov_ext.run_model import run_model
 
+        # The other engine runs the model by Model.evaluate, which does not compile it.
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
@@ -74,6 +75,7 @@ class WholeModels(OpenVINOEngine):
             hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
             compiled = f"compiled = ov.compile_model(model, 'CPU', {hints!r})\n"
             return f"{head}{compiled}results = compiled(inputs)\ngot = [results[o] for o in compiled.outputs]\n"
+        # `evaluate` gives the empty results their shapes.
         return (
             f"{head}tensors = [ov.Tensor(inputs[name]) for name in inputs]\n"
             "results = [ov.Tensor(o.get_element_type(), ov.Shape([0])) for o in model.outputs]\n"

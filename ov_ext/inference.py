@@ -89,10 +89,10 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
     return SlicedSize(Bounds(low, high), keeps_size)
 
 
-def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> None:
+def check_shrunk_index(position: int, axis: int, size: Bounds, index: Bounds) -> None:
     """Check that an index may be in range, given the bounds of the index and of the size of the axis.
 
-    An index that is in range for one size is in range for all greater sizes. `entry` and `axis` are for the message.
+    An index that is in range for one size is in range for greater sizes. `position` is that of the index in `begin`.
 
     Raises:
         InvalidSlice: Every index is out of range for every size.
@@ -106,18 +106,18 @@ def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> No
         return
     indices = f"index {index.low}" if index.is_exact else f"an index from {index.low} to {index.high}"
     actual = f"the axis has {'' if size.is_exact else 'at most '}{size.high} elements"
-    if size.high == INT64_MAX:
+    if size.high == INT64_MAX:  # the size is unbounded
         actual = "no axis is that long"
-    raise InvalidSlice(f"entry {entry} shrinks axis {axis} to {indices}, but {actual}")
+    raise InvalidSlice(f"entry {position} shrinks axis {axis} to {indices}, but {actual}")
 
 
-def _extreme_indices(index: Bounds | None) -> tuple[int | None, ...]:
-    """Return the indices at which a size may be extreme: the bounds, and -1 and 0 between them."""
-    if index is None:
+def _extreme_indices(bounds: Bounds | None) -> tuple[int | None, ...]:
+    """Return the indices that may give the least or greatest size: the bounds, and -1 and 0 if they lie between."""
+    if bounds is None:
         return (None,)
-    if index.low < 0 <= index.high:
-        return tuple({index.low, -1, 0, index.high})
-    return tuple({index.low, index.high})
+    if bounds.low < 0 <= bounds.high:
+        return tuple({bounds.low, -1, 0, bounds.high})
+    return tuple({bounds.low, bounds.high})
 
 
 def _extreme_sizes(axis: Bounds, first: int | None, end: int | None) -> Iterator[int]:

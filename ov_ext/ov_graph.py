@@ -172,7 +172,7 @@ class OpenVINOGraph:
             arguments = {
                 port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
             }
-            graph = OpenVINOGraph(op.get_function(branch).clone())
+            graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
             yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
         else:
             yield from _run_iterations(op, arrays, run)

@@ -52,7 +52,7 @@ class _Cache:
 
     def __init__(self) -> None:
         self._results: dict[Any, _Results] = {}
-        # The last inputs looked up, because comparing these is faster than reading their elements.
+        # The inputs of the last call. Comparing them with new inputs is faster than reading elements to find the key.
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:

@@ -218,10 +218,10 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 
 
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant.
+    """Return whether a value that is computed from `nodes` may be negative.
 
-    Constants count if they hold a negative number or strings, or if they are too large to be read quickly. Those with
-    elements of less than a byte never count.
+    This is so if a node subtracts or negates, or is a constant with a negative number. Constants of strings, and those
+    too large to be read quickly, may be negative. Those with elements of less than a byte are not read.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

@@ -113,12 +113,12 @@ def _narrow_tolerance_of(value: Value) -> Tolerance:
 def _replace_wrong_nodes(model: ov.Model) -> ov.Model:
     """Replace the nodes that OpenVINO computes wrongly by operators of ov_ext, and return the model."""
 
-    def make(node: ov.Node) -> ov.Node | None:
+    def replacement_of(node: ov.Node) -> ov.Node | None:
         if kind_of(node) in BUILT_IN:
             view = BuiltInNode(node)
             with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
                 return view.custom_node if find_defects(view) else None
         return None
 
-    replace_nodes(model, make)
+    replace_nodes(model, replacement_of)
     return model

@@ -143,10 +143,10 @@ class CheckReport(NodeFindings):
                 }
                 for finding in self.findings
             ],
-            "rules": {finding.defect.rule: self._describe_rule(finding.defect) for finding in self.findings},
+            "rules": {finding.defect.rule: self._describe_defect(finding.defect) for finding in self.findings},
         }
 
-    def _describe_rule(self, defect: Defect) -> dict[str, Any]:
+    def _describe_defect(self, defect: Defect) -> dict[str, Any]:
         """Return a defect as JSON values. Of the engines that are wrong, only the selected ones are included."""
         divergences = self.selection.divergences_of(defect)
         # `harden --target` avoids a divergence that has a `target`.

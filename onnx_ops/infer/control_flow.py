@@ -58,7 +58,8 @@ def open_changing_sizes(
 ) -> bool:
     """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether there are any.
 
-    If so, the declared types of all other values in the body are removed, because they may depend on such a size.
+    If so, remove the declared shapes of the body's outputs and the declared types of the values inside the body. They
+    may depend on such a size.
 
     Args:
         body: The body of a Loop, which is changed.
@@ -73,7 +74,8 @@ def open_changing_sizes(
             if not dim.HasField("dim_value"):
                 continue
             first, later = _size_on(before, axis), _size_on(after, axis)
-            # Before the first iteration, a symbol may stand for the declared number. After it, a symbol is a change.
+            # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number, but a symbol in
+            # `later` counts as a change.
             is_kept = later == dim.dim_value or (later is None and not opens_all)
             declared.append((dim, not is_kept or (isinstance(first, int) and first != dim.dim_value)))
     if not any(is_changed for _, is_changed in declared):

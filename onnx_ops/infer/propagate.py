@@ -260,16 +260,16 @@ class _Propagation:
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a function's outputs for one call. Return none if calls visit too many nodes."""
+        """Return the facts of a function's outputs for a call; none if calls nest too deep or visit too many nodes."""
         # Nested calls may multiply the nodes without bound. Exported models visit each node of a function a few times.
-        max_visited = 20 * len(self._model.graph.node) + 20000
+        max_visited = 20 * len(self._model.graph.node) + 20000  # at least 20000, for small models
         if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
         inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
         inner.facts = dict(zip(function.input, inputs, strict=False))
-        self._declare(inner, getattr(function, "value_info", ()))
+        self._declare(inner, function.value_info)
         for body_node in function.node:
             self._visit_node(body_node, inner, is_reported=False)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]

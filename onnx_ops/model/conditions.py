@@ -120,6 +120,7 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if empty_shape(bounds, sizes) is not None:
         return (defects.NOTHING_SELECTED,)
     triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
+    # `adapt_bounds` changes the bounds of an axis only if the provider refuses them.
     adapted = adapt_bounds(bounds, sizes)
     refused_steps = [step for axis, (_, _, step) in bounds.items() if adapted[axis] != bounds[axis]]
     triggered += [defects.BELOW_THE_AXIS if step < 0 else defects.FROM_THE_LEAST for step in refused_steps]
@@ -133,7 +134,8 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     """
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return defects.MORE_THAN_EIGHT_AXES
-    disagreement = find_disagreement(node, opset, sizes)  # only "named" ones count: `harden` rewrites the others
+    # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for one that it only reports.
+    disagreement = find_disagreement(node, opset, sizes)
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 

@@ -92,7 +92,7 @@ class Value:
     ) -> None:
         self.name = name
         self.producer_node = producer_node
-        self.declared = declared
+        self.declared = declared  # a declared type, or the tensor of an initializer
         self.readers: list[Node] = []
 
     @property

@@ -68,7 +68,7 @@ def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) 
 
 
 def slice_spec(node: NodeView, opset: int) -> SliceSpec:
-    """Return the spec of a Slice, which has its starts, ends, axes and steps.
+    """Return the starts, ends, axes and steps of a Slice.
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
@@ -142,7 +142,9 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
-    """Return the spec of a Split of data that may have open sizes. If the rank is known, its axis is not negative.
+    """Return the spec of a Split of data that may have open sizes.
+
+    The axis stays negative only if the rank is open or the axis is out of range.
 
     Args:
         node: The Split.

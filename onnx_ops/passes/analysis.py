@@ -62,6 +62,7 @@ class Analysis:
         returned, and have no graph.
         """
         if self._nodes is None:
+            # StridedSlice is the only operator of the list that is not standard, but of the domain of ov_ext.
             self._nodes = [
                 (node, opset)
                 for node, opset in rewritable_nodes(self.model)

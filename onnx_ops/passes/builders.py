@@ -20,7 +20,7 @@ AXES_INPUT_OPSET = 13
 
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
-    """Return a Constant node of a list of int64 or of one int64 scalar, with an output that gets a unique name."""
+    """Return a Constant node of a list of int64 or of one int64 scalar. Its output gets a unique name later."""
     node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
     mark_new(node.outputs[0])
     return node

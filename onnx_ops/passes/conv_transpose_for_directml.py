@@ -30,13 +30,14 @@ class ConvTransposeForDirectMLPass(NodePass):
         defects = conv_transpose_defects(node, opset)
         if not defects:
             return
-        (extra,) = read_ints(node, "output_padding") or (0,)  # the defect is one of a single spatial axis
+        (extra,) = read_ints(node, "output_padding") or (0,)  # this defect needs a single spatial axis
         if extra:
             pads = read_ints(node, "pads") or (0, 0)
-            is_computed = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes
-            if is_computed or len(pads) != 2 or pads[1] < extra:
-                self.report_change(node, None, defects)
+            has_computed_pads = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes
+            if has_computed_pads or len(pads) != 2 or pads[1] < extra:
+                self.report_change(node, None, defects)  # None: the node stays
                 return
+            # Both output_padding and a smaller pad at the end add `extra` elements to the end of the output.
             node.attributes["pads"] = ir.AttrInt64s("pads", [pads[0], pads[1] - extra])
         node.attributes.pop("output_padding")
         self.report_change(node, "ConvTranspose without output_padding", defects)

@@ -173,7 +173,7 @@ def _find_new_constants(
 ) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
     """Yield the constants on which a node depends, directly or through other nodes, except those in `visited`.
 
-    Add these constants and other nodes to `visited`.
+    Add these constants, and the nodes that compute the other inputs, to `visited`.
     """
     pending = [node]
     while pending:

@@ -66,7 +66,7 @@ class FoldSlicesPass(SlicingPass):
 
     def _apply(self) -> None:
         for node, _ in self.analysis.nodes_of(*CUTTING):
-            if node.graph is None or not has_valid_arity(node):
+            if node.graph is None or not has_valid_arity(node):  # a node without a graph was removed
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
@@ -82,7 +82,7 @@ class FoldSlicesPass(SlicingPass):
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and _may_fold(node, tensors):
                 self.replace_by_constants(node, tensors)
-            elif used and (cut_tensors := _cut_constant(node, opset)) is not None:
+            elif used and (cut_tensors := _cut_constant(node, opset)) is not None:  # moves elements alone
                 cut_by_output = zip(node.outputs, cut_tensors, strict=True)
                 self.replace_by_constants(node, [tensor for output, tensor in cut_by_output if is_used(output)])
             else:
@@ -252,6 +252,7 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
     """Return whether the outputs of a node are small and not strings, and every engine computes the same bits."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
+    # Engines may round arithmetic on floats differently, so elements that are not integers may only be moved.
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 

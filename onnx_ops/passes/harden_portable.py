@@ -82,12 +82,12 @@ def harden_portably(
     excluded = {*profile.without, *without}
     writers = [kind(excluded, read_as) for kind in _WRITERS]
     passes: list[SlicingPass] = [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers]
-    with defaults_aside(model):
+    with defaults_aside(model):  # removes the default values of inputs for now, because they are no constants
         analysis = Analysis(model)
         node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
-        unmark(model)
+        unmark(model)  # the analysis marked contested nodes
     # In earlier versions, each initializer would have to be an input.
     if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
         _lift_parameters(model)

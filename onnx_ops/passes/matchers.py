@@ -72,7 +72,9 @@ def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the axis and the part sizes of a Split. The axis is not negative if the rank is known and has the axis.
+    """Return the axis and the part sizes of a Split.
+
+    The axis stays negative only if the rank is open or the axis is out of range.
 
     Raises:
         Skip: Engines read the node differently.
@@ -167,7 +169,7 @@ def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
         for use in value.uses()
         if use.idx == _SHAPE_INPUT and is_operator(use.node, "Reshape")
     ]
-    # A call of the function may set an attribute that is a reference to 1.
+    # In an ONNX function, an attribute may refer to an attribute of the call, which may be 1.
     if not any(allowzero is not None and (allowzero.is_ref() or allowzero.value) for allowzero in attributes):
         return False
     elements = read()

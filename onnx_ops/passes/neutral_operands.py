@@ -58,7 +58,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        shows_sign = _values_whose_zeros_show(model)
+        shows_sign = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, shows_sign)
             if operand is None:
@@ -102,16 +102,17 @@ class RemoveNeutralOperandsPass(SlicingPass):
         return all(other_size in (1, size) for other_size, size in zip(other.shape, last_sizes, strict=True))
 
 
-def _values_whose_zeros_show(model: ir.Model) -> set[ir.Value]:
+def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:
     """Return the values for which 0 and -0 may lead to different bits in an output of a graph."""
     shows_sign = {output for graph in all_graphs(model) for output in graph.outputs}
+    # Readers come before the nodes that they read from, so that one pass is enough.
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
-            passes_sign = any(output in shows_sign for output in node.outputs)
+            is_sensitive = any(output in shows_sign for output in node.outputs)
             shows_sign |= {
                 value
                 for index, value in enumerate(node.inputs)
-                if value is not None and (passes_sign or not _passes_sign_alone(node, index))
+                if value is not None and (is_sensitive or not _passes_sign_alone(node, index))
             }
     return shows_sign
 

@@ -135,6 +135,7 @@ def by_onnxscript(model: bytes) -> bytes:
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
     """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
+    # `constant` returns None for a Constant with an attribute for floats or strings, which therefore stays.
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])

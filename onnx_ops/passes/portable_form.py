@@ -203,7 +203,7 @@ class _Chain:
         assert size is not None
         row_count = size // step
         final_sizes = self._with_size(axis, row_count)
-        # Three axes: the rows joined with the axes before them, the elements of a row, and the axes after them.
+        # The rows joined with the axes before them, the elements of a row, and the axes after them: never above rank 3.
         self._reshape((_product((*self.sizes[:axis], row_count)), step, _product(self.sizes[axis + 1 :])))
         self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
         self._reshape(final_sizes)

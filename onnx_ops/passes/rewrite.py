@@ -167,7 +167,7 @@ def report_nothing(names: Sequence[str]) -> Rewriting:
     """
     check_passes(names)
     changes: dict[str, tuple[Change, ...]] = {name: () for name in PASSES if name in names}
-    return Rewriting(0, 0, changes, dict.fromkeys(changes, ()))
+    return Rewriting(before=0, after=0, changes=changes, skipped=dict.fromkeys(changes, ()))
 
 
 def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:

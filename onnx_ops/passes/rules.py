@@ -45,18 +45,18 @@ def rules() -> Any:
         """A Slice that keeps all elements."""
 
         def pattern(self, op: Any, x: Any) -> Any:
-            return op.Slice(x, _allow_other_inputs=True, _outputs=["y"])
+            return op.Slice(x, _allow_other_inputs=True, _outputs=["sliced"])
 
-        def check(self, context: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
+        def check(self, context: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
             shape = sizes_of(x)
             try:
-                is_whole = not drop_whole_axes(_read_bounds(y, shape), shape)
+                is_whole = not drop_whole_axes(_read_bounds(sliced, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result if is_whole else result.fail("it does not keep all elements")
 
-        def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
+        def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
             return op.Identity(x)
 
     rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]

@@ -186,7 +186,7 @@ def _choose_whole_nodes(
 ) -> list[list[Part]]:
     """Return sets of parts, the best set first. Each set contains all parts of a node or none of them.
 
-    `choose` gets the run of each part by its position in a list. It returns lists of positions, the best list first.
+    `choose` gets a dict from the position of each part to its run. It returns lists of positions, the best list first.
     """
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}

@@ -35,7 +35,7 @@ class SplitOfPartPass(SlicingPass):
 
     def _apply(self) -> None:
         for outer, opset in self.analysis.nodes_of("Slice", "Split"):
-            # Otherwise the node was merged already, or has a wrong arity.
+            # A node without a graph was merged already. `is_operator` is false for a wrong number of inputs or outputs.
             if outer.graph is not None and is_operator(outer, "Slice", "Split"):
                 self._merge_into(outer, opset)
 

@@ -74,7 +74,7 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
 
 
 def _index_bound(value: ir.Value) -> int:
-    """Return a limit for the integers of a value, from 1 to `_MAX_INDEX`.
+    """Return an exclusive upper bound for the integers of a value. The bound lies between 1 and `_MAX_INDEX`.
 
     It is the size of the smallest axis that the value indexes, directly or through nodes that keep its elements.
     """
@@ -90,8 +90,8 @@ def _index_bound(value: ir.Value) -> int:
             if node.op_type in _COPYING and input_index == 0:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                with suppress(InvalidSlice):  # an axis out of range or of a wrong type, which onnxruntime refuses
-                    sizes = sizes_of(node.inputs[0]) or ()
+                with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
+                    sizes = sizes_of(node.inputs[0]) or ()  # every axis is out of range of an unknown rank
                     size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
                     bound = bound if size is None else min(bound, size)
     return max(bound, 1)

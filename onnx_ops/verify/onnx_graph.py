@@ -290,7 +290,7 @@ class OnnxGraph:
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
             for i, name in enumerate(names):
                 value = values.get(name)
-                if isinstance(value, np.ndarray):
+                if isinstance(value, np.ndarray):  # sequences, and outputs without a value, get no file
                     (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 

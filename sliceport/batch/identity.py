@@ -157,7 +157,9 @@ def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | Non
 def fetch(location: str, folder: Path) -> str:
     """Return the local path of a file. Copy a file at a URL, and the files beside it, into `folder`.
 
+    A path is returned unchanged, even if there is no such file.
+
     Raises:
-        UsageError: The file cannot be read.
+        UsageError: The file at the URL cannot be downloaded.
     """
     return download(location, folder)[0] if is_url(location) else location

@@ -72,17 +72,16 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     Args:
         command: The command's name.
         path: The model's path. The placeholder `MODEL` replaces it in all texts.
-        output: The folder that the command wrote into. It is removed from all texts.
+        output: The folder that the command wrote into. Its path is removed from all texts.
         parts: Further fields of the result. `verdict` and `message` are required.
     """
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
     result["message"] = result["message"].removeprefix(f"'{path}': ")
     hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    # A line for a shell may contain the path in quotes. A literal `{model}` in it gets more braces first, so that only
-    # the path becomes the placeholder.
+    # The path is quoted for a shell in this text. The placeholder replaces the quotes too; see `to_row`.
     if isinstance(line := (result["result"] or {}).get("command"), str):
-        hidden["result"]["command"] = _escape_placeholder(line).replace(_escape_placeholder(join([path])), MODEL)
+        hidden["result"]["command"] = hide(line.replace(join([path]), path))
     return hidden
 
 
@@ -159,6 +158,6 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
 
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
-    """Build the row of a model that has no result."""
+    """Build the row of a model that has no result. `key` is the key of a stored result that is lost."""
     parts: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
     return to_row(parts, model, key)

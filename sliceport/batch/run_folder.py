@@ -176,7 +176,7 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that the headers of journals announce, but no journal lists.
 
-    Journals with the same sources and shard list parts of the same models. The first of their headers counts.
+    If journals have the same sources and shard, each lists some of the same models. So only one header is counted.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}

@@ -77,14 +77,15 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     operator, _, version = versioned.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
     numbers[stem] += 1
-    values, other = _read_values(row), row.get("other")
+    values = _read_values(row)
+    other_reading = row.get("other")  # the bounds that select what another reading of the standard selects
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
     if versioned == "Slice-8":  # In OpenVINO, step is not optional.
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,
         has_inputs=bool(suffix), is_refused=rule.get("is_refused", False), reading=rule.get("reading", ""),
-        other=None if other is None else _read_values(other), **attributes,
+        other=None if other_reading is None else _read_values(other_reading), **attributes,
     )  # fmt: skip
 
 

@@ -171,14 +171,14 @@ def showing_progress() -> Iterator[None]:
             with _lock:
                 _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - start:.0f} s)'}")
 
-    def listen(activity: str) -> None:
+    def set_activity(activity: str) -> None:
         current[0] = activity
         if thread.ident is None:  # not earlier, because a process with threads must not fork
             thread.start()
 
     thread = threading.Thread(target=watch, daemon=True)
     try:
-        with listen_to_progress(listen):
+        with listen_to_progress(set_activity):
             yield
     finally:
         ended.set()

@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name. This process then does the work, except under a limit of time or
-            memory, which needs a child process. None stands for the words of this process. A child process then does
-            the work on a model, and this process handles signals.
+        arguments: The words after the program's name. This process does the work, except under a limit of time or
+            memory, which needs a child process. If None, the words are those that this process was started with, a
+            child process does the work on a model, and this process handles signals.
     """
     if arguments is None:
         return start.main()

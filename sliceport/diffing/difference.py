@@ -91,7 +91,7 @@ def _signature(message: str) -> str:
     # Remove text in quotes or parentheses, paths, and the word after "node", "name" and so on.
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
-    # The ends do not count, because `shorten` may have cut them off.
+    # Only the first 200 characters count, because `shorten` may have removed the end of one message.
     return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
 
 

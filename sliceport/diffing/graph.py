@@ -212,7 +212,7 @@ def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str
 
 
 def find_boundary(graph: Graph, numbers: Collection[int]) -> set[str]:
-    """Return the values that nodes of `numbers` read and none of them writes."""
+    """Return the names of the values that nodes read from outside. `numbers` are the positions of the nodes."""
     nodes = [graph.nodes[i] for i in numbers]
     return {name for node in nodes for name in node.reads} - {name for node in nodes for name in node.writes}
 

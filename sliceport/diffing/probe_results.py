@@ -265,7 +265,7 @@ class _Results:
         result = self.data[name]
         with refuse_damage(f"those of {name}"):
             if "kind" in result:
-                return Failure(result["kind"], "", shorten(result["detail"]))
+                return Failure(result["kind"], "", shorten(result["detail"]))  # no output: the whole run failed
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)
             return tuple(
                 _compare_measures(output, measures, self._tolerance(cut, output, measures))

@@ -60,7 +60,7 @@ class Search:
             BudgetSpent: The time is over before a case is found.
         """
         try:
-            if self._find_named_node() or self._find_last_node():
+            if self._test_named_nodes() or self._find_last_node():
                 self._reduce()
                 for refine in (self._find_refused_node, self._check_fusion, self._enter_body, self._fix_shapes):
                     assert self.best is not None
@@ -81,7 +81,7 @@ class Search:
         result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
-    def _find_named_node(self) -> bool:
+    def _test_named_nodes(self) -> bool:
         """Test parts around the nodes that an error message names. Return whether one of them fails like the model."""
         named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
@@ -254,9 +254,9 @@ class Search:
 
 
 def _find_named(graph: Graph, failure: Failure) -> list[int]:
-    """Return the numbers of the nodes that the message of a failed run names."""
-    # A match has two groups: a word in quotes, or a word without them.
-    words = {word for pair in _WORDS.findall(failure.message) for word in pair}
+    """Return the positions of the nodes whose name, or the name of an output, is a word of the failure's message."""
+    # A match has two groups, a word in quotes or one without. The other group is empty, as the name of a node may be.
+    words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 
 

@@ -129,7 +129,7 @@ class Side:
         except (MissingExtra, UsageError, ChildLost):  # the caller or the machine is at fault, not the engine
             raise
         except ChildTimedOut:
-            self.budget.remaining()  # raises the usual error; the child may have been ended a moment too early
+            self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment too early
             raise BudgetSpent("a run took longer than the time that was left") from None
         except ChildDied as error:
             return Failure("crash", "", f"its process {error}")
@@ -162,7 +162,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
-    # Engines for another format, and engines that only the table of defects contains, have a message of their own.
+    # The name is known, but the engine runs other formats, or is in `REPORTED_TITLES`: Sliceport cannot run it.
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
         raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
     if name not in engines:

@@ -77,7 +77,7 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return an operator of `schema` for a copy. It copies the elements as the best data type that it accepts.
+    """Return an operator of `schema` for a copy. It copies the elements as the first data type that fits.
 
     Raises:
         NotLoweredError: The operator does not exist at this level, or it accepts no data type that can hold the
@@ -86,7 +86,7 @@ def _build_with_best_carrier(
     support = schema.support(level)
     if support is None:
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
-    for carrier in find_carriers(element, support.data_types):  # best first
+    for carrier in find_carriers(element, support.data_types):  # the element's own type first
         recast = copy.recast(carrier)
         if recast is not None:  # the copy needs only whole elements of the carrier
             _check_limits(recast, level, schema, support)
@@ -140,7 +140,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
 def _build_slice1(
     copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int
 ) -> Slice1:
-    windows = [window(selected) for selected in copy.selected[0]]
+    windows = [window(selected) for selected in copy.selected[0]]  # a Slice has one output
     return Slice1(
         input_tensor,
         outputs[0],

@@ -11,7 +11,7 @@ from sliceport.report.check import LEVELS, Result, group_findings, summarize
 
 
 def github_text(results: Sequence[Result]) -> str:
-    """Format one command for each group of findings, and one for each model that could not be checked.
+    """Format a GitHub workflow command, such as `::error`, for each group of findings and each model not checked.
 
     A line of counts follows the commands of each model that was checked.
     """

@@ -97,9 +97,9 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     marks_by_node: dict[str, dict[str, list[Mark]]] = {main: {}}
 
     def mark_node(graph: str, names: Sequence[str], mark: Mark) -> str:
-        """Add a mark to the node of a graph with one of the names; return the id of the node, or an empty string."""
+        """Add a mark to the node with one of the names. Return its id, or an empty string if there is no node."""
         ids = graphs.get(graph, {})
-        # `ids` is None if the format has no `node_ids`. The name of the node, which is last, then serves as its id.
+        # `ids` is None if the format has no `node_ids`. Then the last name serves as the id: it is the node's own.
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
             marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)

@@ -60,10 +60,10 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         status = comparison.status + " (alone, random data)" * comparison.alone
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
-    findings = [comparison for comparison in report.comparisons if not comparison.is_clean]
-    lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in findings])
+    not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
+    lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in not_clean])
     lines += [f"note: {note}" for note in report.notes]
-    if any(comparison.status in ("mismatch", "error") for comparison in findings):
+    if any(comparison.status in ("mismatch", "error") for comparison in not_clean):  # others ran nothing to repeat
         lines.append(f"reproduce: {report.command}")
     return "\n".join([*head, *map(printable, lines), report_summary(report)])
 

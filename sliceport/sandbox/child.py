@@ -86,6 +86,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 def main() -> None:
     """Serve as a started child. Read calls from stdin, and write answers to stdout; `argv[1]` is the parent's pipe."""
+    # The duplicates stay open for calls, while stdin and stdout are redirected: output of a library goes to stderr (2).
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     redirect_standard_streams(2)
@@ -175,7 +176,7 @@ def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
 
 
 def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """Return the kind and the data of the next message; None at the end of the stream."""
+    """Return the kind and the data of the next message; None if the stream ends before or in it, as after a crash."""
     header = _read_exactly(stream, _HEADER.size)
     if header is None:
         return None

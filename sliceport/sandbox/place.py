@@ -247,7 +247,7 @@ class Placement:
         try:
             _rename(self.pairs, self.overwrite)
         except OSError as error:
-            raise _cannot_write(self.pairs[-1][1], error) from None
+            raise _cannot_write(self.pairs[-1][1], error) from None  # the path that the user gave is last
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -277,7 +277,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
     """Yield a list that collects the new files of an output. Another process renames them to their final paths.
 
     Args:
-        output: The file or folder, the main one of several.
+        output: The path of the file or folder that the user asked for. Other files may lie beside it.
         owner: A name that `new_name` returned to the other process. The names of scratch folders contain it, so that
             `remove_scratch` finds them if this process dies.
     """

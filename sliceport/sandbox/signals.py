@@ -50,7 +50,7 @@ def stoppable() -> Iterator[None]:
     stopped: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        if not (stopped or _is_shielded):
+        if not (stopped or _is_shielded):  # `shielded` protects a step; a later signal would interrupt the clean-up
             stopped.append(number)
             raise Stopped(number)
 

@@ -184,7 +184,7 @@ def coalesce(
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged
         axis has the memory stride of that axis. Axes of size 1 are dropped; a tensor of one element has no axis left.
     """
-    # From the innermost axis outwards, because `merge` needs the size of everything inside.
+    # From the innermost axis outwards, because `merge` needs the total size of the axes merged so far.
     out_sizes: list[int] = []
     out_selected: list[range] = []
     innermost: list[int] = []

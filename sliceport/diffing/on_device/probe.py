@@ -20,8 +20,8 @@ def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace)
     """Return the outputs of a model on a provider of onnxruntime, or of a module with the same functions."""
     runtime = importlib.import_module(options.runtime)
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
-    if options.provider not in session.get_providers():  # onnxruntime falls back to its CPU provider
-        raise ImportError(f"{options.provider} did not start")
+    if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider
+        raise ImportError(f"{options.provider} did not start")  # the result then has the kind "absent"
     return list(session.run(None, dict(zip([each.name for each in session.get_inputs()], arrays, strict=True))))
 
 

@@ -294,7 +294,7 @@ class Device:
         except TimeoutError:
             self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError) as error:  # a program that dies may print something else than an answer
             self._end_host(kill=True)
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."

@@ -243,5 +243,6 @@ def _read_struct(owner: ComObject, slot: int, layout: str) -> tuple[int, ...]:
 def _map(buffer: ComObject) -> int:
     """Return the address of a buffer's memory, which stays mapped until the buffer is released."""
     address = ctypes.c_void_p()
+    # Map is at position 8 of the interface's methods. The zeros are the subresource and a null pointer for the range.
     buffer.call("Map", 8, 0, 0, ctypes.addressof(address))
     return address.value or 0

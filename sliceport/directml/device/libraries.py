@@ -46,19 +46,19 @@ class Wheel:
     libraries: tuple[str, ...]
 
     def install(self, home: Path) -> None:
-        """Download the wheel and put its libraries into a folder.
+        """Download the wheel into a temporary folder, and put its libraries into the folder `home`.
 
         Raises:
             DeviceError: The wheel cannot be downloaded.
         """
-        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
-            requirements = Path(folder, "requirements.txt")
+        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as temporary:
+            requirements = Path(temporary, "requirements.txt")
             requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
             options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
-            target = ["--platform", self.platform, "--python-version", self.python, "--dest", folder]
+            target = ["--platform", self.platform, "--python-version", self.python, "--dest", temporary]
             command = [sys.executable, "-m", "pip", "download", *options, *target]
             run(command, f"pip download {self.package}")
-            (wheel,) = Path(folder).glob("*.whl")
+            (wheel,) = Path(temporary).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 for name in self.libraries:
                     (home / name).write_bytes(archive.read(f"{self.folder}/{name}"))

@@ -274,6 +274,13 @@ def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
     assert made["message"] == "'m.data' and 'x', 'a.so', 'b', '{model}'"
 
 
+def test_the_command_of_a_result_has_no_path_of_the_machine(tmp_path: Path) -> None:
+    path, output = str(tmp_path / "a b" / "m.onnx"), tmp_path / "scratch" / "output"
+    line = f"sliceport compare {join([path])} -o {output / 'x'} {{model}}"
+    made = make_result("compare", path, output, {"message": "", "result": {"command": line}})
+    assert made["result"]["command"] == "sliceport compare {model} -o x {{model}}"
+
+
 def test_messages_name_existing_files_without_their_folder_and_nodes_in_full() -> None:
     message = f"{MODELS}/rule_glu.onnx, '{sys.executable}': '/model/layers.0/Slice' of https://a.org/usr/bin."
     made = make_result("lower", "/model/m.onnx", Path("/run/output"), {"message": message})
