@@ -192,7 +192,7 @@ The first input is known. The result is None if the output is not known.
 
 def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], opset: int) -> Array | None:
     data, indices = inputs
-    if indices is None or not data.ndim or None in indices.reshape(-1).tolist():  # an open size is None
+    if indices is None or not data.ndim or None in indices.reshape(-1).tolist():  # an open element is None
         return None
     # Before operator set 11, the specification defines no negative indices.
     if opset < _NEGATIVE_INDICES_OPSET and any(index < 0 for index in indices.flat):

@@ -38,7 +38,7 @@ class HostBackend(ABC):
     def command(self, folder: Path) -> list[str]:
         """Return the command that runs the host program. All processes that the command starts must exit with it.
 
-        `folder` is the folder of the installation, with DirectML's libraries.
+        `folder` is the folder of the installation.
 
         Raises:
             DeviceError: This machine cannot run the host program.
