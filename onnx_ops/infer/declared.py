@@ -45,18 +45,28 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
     return frozenset(symbols)
 
 
-def without_numbers(declared: onnx.TypeProto) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers."""
+def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
+    """Return a copy of a declared type with open sizes instead of numbers, except the numbers in `inferred`."""
     copy = onnx.TypeProto()
     copy.CopyFrom(declared)
-    for dim in copy.tensor_type.shape.dim:
-        dim.ClearField("dim_value")
+    for axis, dim in enumerate(copy.tensor_type.shape.dim):
+        if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
+            dim.ClearField("dim_value")
     return copy
 
 
-def fixes_open_size(declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str]) -> bool:
-    """Return whether a declared size is a number, although inference finds one of the symbols for it."""
+def fixes_open_size(
+    declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str], *, is_bound: bool
+) -> bool:
+    """Return whether a declared size is a number, although inference finds one of the symbols for it.
+
+    `is_bound` tells whether the user has given sizes for symbols. Then another inferred number counts as a symbol.
+    """
     dims = declared.tensor_type.shape.dim
     if inferred is None or len(inferred) != len(dims):
         return False
-    return any(dim.HasField("dim_value") and size in symbols for dim, size in zip(dims, inferred, strict=True))
+    return any(
+        dim.HasField("dim_value")
+        and (size in symbols or (is_bound and isinstance(size, int) and size != dim.dim_value))
+        for dim, size in zip(dims, inferred, strict=True)
+    )
