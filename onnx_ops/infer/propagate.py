@@ -22,7 +22,13 @@ from onnx import helper, numpy_helper
 from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.control_flow import infer_loop, list_arguments, merge_branches, open_changing_sizes
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import fill_in_declared, fixes_open_size, name_open_sizes, without_numbers
+from onnx_ops.infer.declared import (
+    fill_in_declared,
+    fill_in_dependent,
+    fixes_open_size,
+    name_open_sizes,
+    without_numbers,
+)
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
     INTEGER_LIMITS,
@@ -195,6 +201,8 @@ class _Propagation:
             if name in scope.declared:
                 declared = scope.declared[name]
                 dims = facts.dims
+                if not usual_name(node.domain):
+                    dims = fill_in_dependent(node.op_type, dims, inputs, self._input_symbols)
                 if is_standard_loop and index < len(inputs) - 2:
                     dims = inputs[index + 2].dims  # without any iteration, a carried value keeps its size
                 is_misdeclared = name not in self._given and self._fixes_open_size(declared, dims)

@@ -168,3 +168,17 @@ def test_number_of_a_carried_value_is_not_believed() -> None:
     )
     assert [finding.defect.rule for finding in sliceport.check(proto).findings] == [RULE]
     assert any(node.op_type == "Slice" for node in sliceport.rewrite(proto).model.graph.node)
+
+
+@pytest.mark.parametrize(
+    ("node", "declared"),
+    [("Concat <axis = 0> (x, x)", "2,4"), ("Add(x, z)", "1,4"), ("MaxPool <kernel_shape = [2]> (v)", "1,1,4")],
+)
+def test_numbers_that_depend_on_several_or_changed_sizes_are_not_believed(node: str, declared: str) -> None:
+    proto = parse(
+        f"""(float[n,4] x, float[m,4] z, float[1,1,w] v) => (float[] y)
+        <float[{declared}] r, {CUT}, int64[1] last = {{-1}}>
+        {{ r = {node}  y = Slice(r, starts, ends, last) }}""",
+        17,
+    )
+    assert [finding.defect.rule for finding in sliceport.check(proto).findings] == [RULE]
