@@ -147,7 +147,8 @@ class _Checker:
         if not any(facts.is_misdeclared for facts in self._facts.values()):
             return
         for scope, node in scoped_nodes(self._view.graph):
-            if any(self._facts.get(output, NO_FACTS).is_misdeclared for output in node.outputs):
+            values = [*node.outputs, *(value for graph in graphs_in(node) for value in graph.inputs)]
+            if any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values):
                 name = self._view.written_name(node)
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
                 return

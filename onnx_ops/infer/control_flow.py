@@ -36,6 +36,26 @@ def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]
     return merged
 
 
+def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts]:
+    """Return facts of the values that a Loop or a Scan passes to its body before the first iteration."""
+    if node.op_type == "Loop":
+        return [Facts(), Facts(), *inputs[2:]]  # the body counts iterations and gets a condition of its own
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type != "Scan" or "num_scan_inputs" not in attributes or "directions" in attributes:
+        return []  # `directions` belongs to Scan-8, whose inputs have a batch axis
+    count = len(inputs) - attributes["num_scan_inputs"].i
+    axes = attributes["scan_input_axes"].ints if "scan_input_axes" in attributes else [0] * len(inputs[count:])
+    elements = [
+        Facts(facts.element, None if facts.dims is None else _drop_axis(facts.dims, axis))
+        for facts, axis in zip(inputs[count:], axes, strict=False)
+    ]
+    return [*inputs[:count], *elements]
+
+
+def _drop_axis(dims: Dims, axis: int) -> Dims:
+    return tuple([dim for index, dim in enumerate(dims) if index != axis % len(dims)])
+
+
 def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts]) -> list[Facts]:
     """Return the facts of the outputs of a Loop: first the carried values, then the scan outputs.
 

@@ -6,13 +6,29 @@ numbers for sizes that its inputs leave open.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import onnx
 
 from onnx_ops.infer.facts import Facts, read_type
 from onnx_ops.model.views import Dims
+
+_DEPENDENT = frozenset("Concat Conv ConvTranspose AveragePool LpPool MaxPool Add Sub Mul Div Pow Where".split())  # noqa: SIM905
+"""Operators whose size on an axis depends on each size of their inputs on this axis, counted from the end."""
+
+
+def fill_in_dependent(op_type: str, dims: Dims | None, inputs: Sequence[Facts], symbols: Container[str]) -> Dims | None:
+    """Return `dims` with a symbol for each open size that certainly depends on it. onnx infers nothing for these."""
+    if dims is None or None not in dims or op_type not in _DEPENDENT:
+        return dims
+    filled = list(dims)
+    for axis in range(-len(dims), 0):
+        sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None and len(facts.dims) >= -axis]
+        is_known = all(isinstance(size, int) or size in symbols for size in sizes)
+        if dims[axis] is None and is_known:
+            filled[axis] = next((size for size in sizes if isinstance(size, str)), None)
+    return tuple(filled)
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
@@ -45,18 +61,28 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
     return frozenset(symbols)
 
 
-def without_numbers(declared: onnx.TypeProto) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers."""
+def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
+    """Return a copy of a declared type with open sizes instead of numbers, except the numbers in `inferred`."""
     copy = onnx.TypeProto()
     copy.CopyFrom(declared)
-    for dim in copy.tensor_type.shape.dim:
-        dim.ClearField("dim_value")
+    for axis, dim in enumerate(copy.tensor_type.shape.dim):
+        if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
+            dim.ClearField("dim_value")
     return copy
 
 
-def fixes_open_size(declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str]) -> bool:
-    """Return whether a declared size is a number, although inference finds one of the symbols for it."""
+def fixes_open_size(
+    declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str], *, is_bound: bool
+) -> bool:
+    """Return whether a declared size is a number, although inference finds one of the symbols for it.
+
+    `is_bound` tells whether the user has given sizes for symbols. Then another inferred number counts as a symbol.
+    """
     dims = declared.tensor_type.shape.dim
     if inferred is None or len(inferred) != len(dims):
         return False
-    return any(dim.HasField("dim_value") and size in symbols for dim, size in zip(dims, inferred, strict=True))
+    return any(
+        dim.HasField("dim_value")
+        and (size in symbols or (is_bound and isinstance(size, int) and size != dim.dim_value))
+        for dim, size in zip(dims, inferred, strict=True)
+    )

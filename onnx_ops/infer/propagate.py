@@ -20,9 +20,15 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.control_flow import infer_loop, merge_branches, open_changing_sizes
+from onnx_ops.infer.control_flow import infer_loop, list_arguments, merge_branches, open_changing_sizes
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import fill_in_declared, fixes_open_size, name_open_sizes, without_numbers
+from onnx_ops.infer.declared import (
+    fill_in_declared,
+    fill_in_dependent,
+    fixes_open_size,
+    name_open_sizes,
+    without_numbers,
+)
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
     INTEGER_LIMITS,
@@ -136,9 +142,18 @@ class _Propagation:
         return self._reported
 
     def _visit_graph(
-        self, graph: onnx.GraphProto, scope: Scope, input_facts: Sequence[Facts] = (), *, is_main: bool = False
+        self,
+        graph: onnx.GraphProto,
+        scope: Scope,
+        input_facts: Sequence[Facts] = (),
+        arguments: Sequence[Facts] = (),
+        *,
+        is_main: bool = False,
     ) -> list[Facts]:
-        """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs."""
+        """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
+
+        `input_facts` hold in each iteration of a body, `arguments` only before the first one.
+        """
         self._declare(scope, (*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
         has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
@@ -148,9 +163,14 @@ class _Propagation:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
             passed = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
-            facts = scope.facts.get(value.name) or fill_in_declared(passed, value.type)
+            argument_dims = arguments[index].dims if index < len(arguments) else None
+            is_trusted = self._trusts_numbers or is_main
+            declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
+            facts = scope.facts.get(value.name) or fill_in_declared(passed, declared)
             scope.facts[value.name] = facts
-            self._reported.append(_drop_large_data(facts))
+            is_misdeclared = self._fixes_open_size(value.type, argument_dims)
+            facts = _drop_large_data(facts)
+            self._reported.append(replace(facts, is_misdeclared=True) if is_misdeclared else facts)
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
@@ -162,6 +182,9 @@ class _Propagation:
                 is_trusted = self._trusts_numbers or value.name in self._given
                 scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
 
+    def _fixes_open_size(self, declared: onnx.TypeProto, dims: Dims | None) -> bool:
+        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._given))
+
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
         self._visited_nodes += 1
@@ -171,12 +194,18 @@ class _Propagation:
             # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
             self._reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
+        is_standard_loop = node.op_type == "Loop" and not usual_name(node.domain)
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
             if name in scope.declared:
                 declared = scope.declared[name]
-                is_misdeclared = name not in self._given and fixes_open_size(declared, facts.dims, self._input_symbols)
+                dims = facts.dims
+                if not usual_name(node.domain):
+                    dims = fill_in_dependent(node.op_type, dims, inputs, self._input_symbols)
+                if is_standard_loop and index < len(inputs) - 2:
+                    dims = inputs[index + 2].dims  # without any iteration, a carried value keeps its size
+                is_misdeclared = name not in self._given and self._fixes_open_size(declared, dims)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
                     facts = fill_in_declared(facts, declared)
@@ -219,6 +248,7 @@ class _Propagation:
         """Visit the subgraphs of a node. Return the facts of the node's outputs if it is an If or a Loop."""
         domain = usual_name(node.domain)
         body_inputs: Sequence[Facts] = ()
+        arguments = [] if domain else list_arguments(node, inputs)
         if node.op_type == "Loop" and not domain:
             # The inputs of a Loop are its trip count, its condition and the carried values; those of its body are the
             # iteration number, the condition and the carried values. Each iteration may change the shapes of these.
@@ -229,7 +259,7 @@ class _Propagation:
         first_reported = len(self._reported)
         for attribute in node.attribute:
             for graph in graphs_of(attribute):
-                body_outputs[attribute.name] = self._visit_body(graph, scope, inputs[2:], body_inputs)
+                body_outputs[attribute.name] = self._visit_body(graph, scope, arguments, body_inputs)
         if not is_reported:
             # The result lists only the values of graphs. The values of a function's nodes have no place in it.
             del self._reported[first_reported:]
@@ -240,19 +270,19 @@ class _Propagation:
         return infer_loop(node, inputs, body_outputs.get("body", [])) if node.op_type == "Loop" else []
 
     def _visit_body(
-        self, graph: onnx.GraphProto, scope: Scope, carried: Sequence[Facts], body_inputs: Sequence[Facts]
+        self, graph: onnx.GraphProto, scope: Scope, arguments: Sequence[Facts], body_inputs: Sequence[Facts]
     ) -> list[Facts]:
         """Visit a subgraph of a node and return the facts of its outputs.
 
-        Only a Loop has `body_inputs`. If an iteration changes declared sizes of its `carried` values, the body is
+        Only a Loop has `body_inputs`. If an iteration changes declared sizes of its carried values, the body is
         visited again without these sizes. If others change then, it is visited without any declared sizes.
         """
         first_reported = len(self._reported)
         for visit in range(3):
             inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
-            outputs = self._visit_graph(graph, inner, body_inputs)
+            outputs = self._visit_graph(graph, inner, body_inputs, arguments)
             # The first output of the body of a Loop is its condition. The carried values follow.
-            if not body_inputs or not open_changing_sizes(graph, carried, outputs[1:], opens_all=visit > 0):
+            if not body_inputs or not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
                 break
             del self._reported[first_reported:]  # the next visit reports the same values again
         return outputs

@@ -24,11 +24,15 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
     """
 
     def _apply(self) -> None:
-        outputs = [(node, value) for node in all_nodes(self.analysis.model.graph) for value in node.outputs]
-        first = next((node for node, value in outputs if value in self.value_info.misdeclared), None)
+        values = [
+            (node, value)
+            for node in all_nodes(self.analysis.model.graph)
+            for value in (*node.outputs, *(each for graph in graphs_in(node) for each in graph.inputs))
+        ]
+        first = next((node for node, value in values if value in self.value_info.misdeclared), None)
         if first is None:
             return
-        for _, value in outputs:
+        for _, value in values:
             _open_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
         self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model

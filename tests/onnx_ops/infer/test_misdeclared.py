@@ -118,3 +118,67 @@ def test_shape_that_the_user_gives_for_an_output_of_a_node_is_believed(declared:
     assert not [
         each for each in sliceport.check(proto, input_shapes={"r": (3, 4)}).findings if each.defect.rule == RULE
     ]
+
+
+BODIES = {
+    "Loop": """y, z = Loop(m, c, x) <body = b (int64 i, bool k, float[1,4] a) => (bool l, float[?,4] o, float[?,4] s)
+        { l = Identity(k)  o = Neg(a)  s = Slice(a, starts, ends, axes) }>""",
+    "Scan": """y, z = Scan <num_scan_inputs = 1, scan_input_axes = [1],
+        body = b (float[2] a, float[1] v) => (float[2] o, float[?] s)
+        { o = Neg(a)  s = Slice(v, starts, ends, axes) }> (u, x)""",
+}
+
+
+@pytest.mark.parametrize("op_type", BODIES)
+def test_numbers_of_inputs_of_a_body_are_not_believed(op_type: str) -> None:
+    proto = parse(
+        f"""(float[n,4] x) => (float y, float z)
+        <{CUT}, int64 m = {{2}}, bool c = {{1}}, float[2] u = {{1, 2}}> {{ {BODIES[op_type]} }}""",
+        17,
+    )
+    for output in proto.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    assert RULE in [finding.defect.rule for finding in sliceport.check(proto).findings]
+    hardened, rewritten = sliceport.harden(proto).model, sliceport.rewrite(proto).model
+    assert not sliceport.check(hardened).findings
+    for size in (1, 2, 3):
+        x = np.arange(1, 4 * size + 1, dtype=np.float32).reshape(size, 4)
+        expected = compute(hardened, x=x)
+        assert expected[1].shape == ((2, 1, 4) if op_type == "Loop" else (4, 1))
+        assert all(map(np.array_equal, compute(rewritten, x=x), expected))
+
+
+def test_given_sizes_that_contradict_a_declared_number_make_others_unknown() -> None:
+    proto = parse(
+        f"""(float[n,4] x, int64[2] s) => (float[a,b] y) <float[1,4] r, float[1,4] z, {CUT}>
+        {{ r = Relu(x)  z = Reshape(r, s)  y = Slice(z, starts, ends, axes) }}""",
+        17,
+    )
+    for size, verdict in ((1, "alias"), (3, "refused")):
+        assert [each.verdict for each in sliceport.lower(proto, input_shapes={"x": (size, 4)}).nodes] == [verdict]
+
+
+def test_number_of_a_carried_value_is_not_believed() -> None:
+    proto = parse(
+        f"""(float[n,4] x) => (float[a,4] y) <float[1,4] r, {CUT}, int64 m = {{2}}, bool c = {{1}}>
+        {{ r = Loop(m, c, x) <body = b (int64 i, bool k, float[?,4] a) => (bool l, float[?,4] o)
+            {{ l = Identity(k)  o = Neg(a) }}>
+           y = Slice(r, starts, ends, axes) }}""",
+        17,
+    )
+    assert [finding.defect.rule for finding in sliceport.check(proto).findings] == [RULE]
+    assert any(node.op_type == "Slice" for node in sliceport.rewrite(proto).model.graph.node)
+
+
+@pytest.mark.parametrize(
+    ("node", "declared"),
+    [("Concat <axis = 0> (x, x)", "2,4"), ("Add(x, z)", "1,4"), ("MaxPool <kernel_shape = [2]> (v)", "1,1,4")],
+)
+def test_numbers_that_depend_on_several_or_changed_sizes_are_not_believed(node: str, declared: str) -> None:
+    proto = parse(
+        f"""(float[n,4] x, float[m,4] z, float[1,1,w] v) => (float[] y)
+        <float[{declared}] r, {CUT}, int64[1] last = {{-1}}>
+        {{ r = {node}  y = Slice(r, starts, ends, last) }}""",
+        17,
+    )
+    assert [finding.defect.rule for finding in sliceport.check(proto).findings] == [RULE]
