@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -41,6 +41,7 @@ from onnx_ops.infer.facts import (
     read_type,
 )
 from onnx_ops.infer.rules import apply_own_rule
+from onnx_ops.infer.scope import Scope
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
@@ -57,37 +58,6 @@ _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which funct
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
 # Operators whose output is small if their input is. They are computed although the size of the output is unknown.
 _SHRINKING = frozenset(("NonZero", "Compress"))
-
-
-@dataclass
-class Scope:
-    """The values that are visible in a graph or in a call of a function.
-
-    Attributes:
-        outer: The scope of the graph around a subgraph; None for the main graph and for functions.
-        opsets: The version of each operator set, by domain.
-        attributes: The attributes of the innermost function call, by name.
-        depth: The number of subgraphs and function calls around the nodes.
-        declared: The declared types of the graph's or function's own values, by name.
-        facts: The facts of these values, by name.
-    """
-
-    outer: Scope | None
-    opsets: Mapping[str, int]
-    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
-    depth: int = 0
-    declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
-    facts: dict[str, Facts] = field(default_factory=dict)
-
-    def find_facts(self, name: str) -> Facts:
-        """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""
-        scope: Scope | None = self
-        while scope is not None:
-            facts = scope.facts.get(name)
-            if facts is not None:
-                return facts
-            scope = scope.outer
-        return NO_FACTS
 
 
 def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:

@@ -1,0 +1,41 @@
+"""The values that are visible in a graph, with their facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from onnx_ops.infer.facts import NO_FACTS, Facts
+
+
+@dataclass
+class Scope:
+    """The values that are visible in a graph or in a call of a function.
+
+    Attributes:
+        outer: The scope of the graph around a subgraph; None for the main graph and for functions.
+        opsets: The version of each operator set, by domain.
+        attributes: The attributes of the innermost function call, by name.
+        depth: The number of subgraphs and function calls around the nodes.
+        declared: The declared types of the graph's or function's own values, by name.
+        facts: The facts of these values, by name.
+    """
+
+    outer: Scope | None
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    depth: int = 0
+    declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
+
+    def find_facts(self, name: str) -> Facts:
+        """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""
+        scope: Scope | None = self
+        while scope is not None:
+            facts = scope.facts.get(name)
+            if facts is not None:
+                return facts
+            scope = scope.outer
+        return NO_FACTS
