@@ -19,6 +19,7 @@ from fuzz.modules import generate, load
 from fuzz.one_node import model_of
 
 import sliceport
+from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import read_proto
@@ -104,6 +105,10 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
     assert "starts comes from node" in node.reason.message
 
 
+def outcome_of_ir(proto: onnx.ModelProto) -> str:
+    return str(outcome(lambda: from_proto(proto), None))
+
+
 def test_both_views_read_the_same_of_damaged_files() -> None:
     for number in range(FUZZED):
         proto = onnx.ModelProto()
@@ -111,6 +116,8 @@ def test_both_views_read_the_same_of_damaged_files() -> None:
             proto.ParseFromString(base64.b64decode(generate(load("files"), "views", number)["file"]))
         except Exception:  # protobuf has its own classes of errors
             continue
+        if len(ir.DataType) < len(ElementType) and "is not a valid DataType" in outcome_of_ir(proto):
+            continue  # an older onnx-ir lacks element types
         assert_read_alike(proto)
 
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 from onnx_models import read_model
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+from onnxruntime.capi.onnxruntime_pybind11_state import RuntimeException
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
@@ -184,7 +185,7 @@ def test_signalling_nan_becomes_quiet(op: str, inputs: str, attributes: str, dty
     values = {"x": SIGNALLING[dtype], "other": SIGNALLING[dtype]}
     try:
         (expected,) = compute(before, **values)
-    except NoKernel:
+    except (NoKernel, RuntimeException):  # onnxruntime 1.23 has no reduction without axes
         pytest.skip(f"onnxruntime's CPU provider has no {op} of {dtype}")
     (got,) = compute(ir.serde.serialize_model(model), **values)
     assert got.tobytes() == expected.tobytes()

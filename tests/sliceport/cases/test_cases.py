@@ -164,7 +164,8 @@ def test_onnx_reads_the_files(folder: Path) -> None:
         inputs = read_tensors(folder / case.name / "test_data_set_0", "input")
         outputs = read_tensors(folder / case.name / "test_data_set_0", "output")
         assert inputs["x"].tobytes() == case.data.tobytes()
-        assert inputs["x"].dtype == case.data.dtype
+        # Before 1.19, onnx reads such elements as integers in a field of this name.
+        assert inputs["x"].dtype == case.data.dtype or inputs["x"].dtype.names == (case.data.dtype.name,)
         assert list(inputs)[1:] == (list(case.index_inputs) if case.has_inputs else [])
         if case.is_refused:
             assert not outputs
