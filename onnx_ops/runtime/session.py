@@ -32,7 +32,10 @@ LEVELS = {
 }
 _LENGTH = struct.Struct("<Q")  # of a string, in bytes
 # The place in onnxruntime's sources at the start of its messages: a path, a line and the signature of a function.
-_POSITION = re.compile(r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? ")
+# GCC writes the whole signature of the function, MSVC its name.
+_POSITION = re.compile(
+    r"/onnxruntime_src/\S+:\d+ [^()]*\([^()]*\)(?: const)?(?: \[with [^]]*\])? |[A-Z]:\\\S+:\d+ \S+ "
+)
 _fill_bytes = itertools.cycle(range(0x40, 0x78))  # floats of these bytes are far from 0 and from each other
 
 

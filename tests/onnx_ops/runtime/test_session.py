@@ -13,7 +13,7 @@ import pytest
 from onnx_models import parse
 from platforms import ended_by
 
-from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime import onnxruntime_cpu, session
 from onnx_ops.runtime.session import Captured
 from sliceport.diffing.side import RunFailed
 from sliceport.engines.engine import Value
@@ -142,3 +142,10 @@ def test_message_leaves_out_the_position_in_the_sources() -> None:
     proto.ir_version = 99
     with pytest.raises(RunFailed, match="FAIL : Unsupported model IR version: 99"):
         run_side(proto, {"x": np.ones(2, np.float32)})
+
+
+def test_position_in_the_sources_of_windows_is_left_out() -> None:
+    message = (
+        r"1 : FAIL : E:\_work\1\s\onnxruntime\core\graph\model.cc:182 onnxruntime::Model::Model Unsupported version: 99"
+    )
+    assert session._POSITION.sub("", message) == "1 : FAIL : Unsupported version: 99"
