@@ -24,8 +24,8 @@ from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
+    LoopForDirectMLPass,  # before the next one, which would open the sizes by which a Loop is found
     DeclaredSizesForDirectMLPass,
-    LoopForDirectMLPass,
     SplitForDirectMLPass,
     SliceForDirectMLPass,
     EmptyFillForDirectMLPass,
