@@ -24,7 +24,7 @@ from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
-    LoopForDirectMLPass,  # before the next one, which would open the sizes by which a Loop is found
+    LoopForDirectMLPass,  # first: the next pass opens sizes that such a Loop is found by
     DeclaredSizesForDirectMLPass,
     SplitForDirectMLPass,
     SliceForDirectMLPass,
