@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.facts import NO_FACTS
 from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.infer.resolve import bind_shapes
+from onnx_ops.infer.resolve import bind_shapes, has_open_inputs
 from onnx_ops.lowering import open_view
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.conditions import (
@@ -45,7 +45,7 @@ from onnx_ops.model.nodes import (
     sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView, static_sizes
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -106,7 +106,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
 
 class _Checker:
-    def __init__(self, view: ModelView, given: frozenset[str]) -> None:
+    def __init__(self, view: ModelView, bound_names: frozenset[str]) -> None:
         self._view = view
         self._opset = view.opset_imports.get("", 1)
         # Before IR version 4, constants are also graph inputs.
@@ -122,8 +122,8 @@ class _Checker:
         }
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        has_open_inputs = any(static_sizes(sizes_of(value)) is None for value in self._inputs)
-        self._facts: Mapping[Any, Facts] = infer_shapes(view, given) if self._nodes or has_open_inputs else {}
+        is_needed = self._nodes or bound_names or has_open_inputs(view)
+        self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_names) if is_needed else {}
 
     def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the nodes.

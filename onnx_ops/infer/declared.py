@@ -12,15 +12,25 @@ from dataclasses import replace
 import onnx
 
 from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.model.domains import usual_name
 from onnx_ops.model.views import Dims
 
 _DEPENDENT = frozenset("Concat Conv ConvTranspose AveragePool LpPool MaxPool Add Sub Mul Div Pow Where".split())  # noqa: SIM905
-"""Operators whose size on an axis depends on each size of their inputs on this axis, counted from the end."""
+"""Operators whose output size on an axis depends on the input sizes on that axis, counted from the end."""
 
 
-def fill_in_dependent(op_type: str, dims: Dims | None, inputs: Sequence[Facts], symbols: Container[str]) -> Dims | None:
-    """Return `dims` with a symbol for each open size that certainly depends on it. onnx infers nothing for these."""
-    if dims is None or None not in dims or op_type not in _DEPENDENT:
+def trace_open_sizes(
+    node: onnx.NodeProto, index: int, dims: Dims | None, inputs: Sequence[Facts], symbols: Container[str]
+) -> Dims | None:
+    """Return the inferred sizes `dims` of an output, with one of the symbols for each size that changes with it.
+
+    Use the result only to judge declared sizes: such a size need not be equal to its symbol.
+    """
+    if usual_name(node.domain):
+        return dims
+    if node.op_type == "Loop" and index < len(inputs) - 2:
+        return inputs[index + 2].dims  # without any iteration, a carried value keeps its size
+    if dims is None or None not in dims or node.op_type not in _DEPENDENT:
         return dims
     filled = list(dims)
     for axis in range(-len(dims), 0):
@@ -74,9 +84,9 @@ def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> o
 def fixes_open_size(
     declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str], *, is_bound: bool
 ) -> bool:
-    """Return whether a declared size is a number, although inference finds one of the symbols for it.
+    """Return whether a size is declared as a number although inference finds one of the symbols.
 
-    `is_bound` tells whether the user has given sizes for symbols. Then another inferred number counts as a symbol.
+    If `is_bound`, the user has given sizes for symbols. Then any other inferred number is a contradiction, too.
     """
     dims = declared.tensor_type.shape.dim
     if inferred is None or len(inferred) != len(dims):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
+from onnx_ops.infer.resolve import bind_shapes, has_open_inputs, resolve_shapes
 from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
 from onnx_ops.model.views import ModelView, NodeView, dims_of, static_sizes
@@ -28,12 +28,11 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     Raises:
         UsageError: `input_shapes` do not fit the model.
     """
-    inputs = [value for value in model.graph.inputs if value.const_value is None]
-    has_open_inputs = any(static_sizes(dims_of(value.shape)) is None for value in inputs)
+    is_open = has_open_inputs(model)
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
     resolved = resolve_shapes(
-        model, [record.node for record in records], frozenset(input_shapes or ()), has_open_inputs=has_open_inputs
+        model, [record.node for record in records], frozenset(input_shapes or ()), has_open_inputs=is_open
     )
     # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken

@@ -24,9 +24,9 @@ from onnx_ops.infer.control_flow import infer_loop, list_arguments, merge_branch
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
 from onnx_ops.infer.declared import (
     fill_in_declared,
-    fill_in_dependent,
     fixes_open_size,
     name_open_sizes,
+    trace_open_sizes,
     without_numbers,
 )
 from onnx_ops.infer.exact import evaluate
@@ -60,23 +60,23 @@ _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference co
 _SHRINKING = frozenset(("NonZero", "Compress"))
 
 
-def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(model: bytes, bound_names: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts (type, sizes and elements) of every graph input and node output, also in subgraphs.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
-        given: The names of values whose declared shapes the user has given.
+        bound_names: The names of values whose declared shapes the user has given.
         uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    first = _Propagation(onnx.ModelProto.FromString(model), given, uses_onnx=uses_onnx).run()
+    first = _Propagation(onnx.ModelProto.FromString(model), bound_names, uses_onnx=uses_onnx).run()
     if any(facts.is_misdeclared for facts in first):
         # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
         proto = onnx.ModelProto.FromString(model)
-        second = _Propagation(proto, given, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        second = _Propagation(proto, bound_names, uses_onnx=uses_onnx, trusts_numbers=False).run()
         pairs = zip(first, second, strict=True)
         return [replace(facts, is_misdeclared=True) if before.is_misdeclared else facts for before, facts in pairs]
     return first
@@ -84,10 +84,10 @@ def propagate(model: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: b
 
 class _Propagation:
     def __init__(
-        self, model: onnx.ModelProto, given: frozenset[str], *, uses_onnx: bool, trusts_numbers: bool = True
+        self, model: onnx.ModelProto, bound_names: frozenset[str], *, uses_onnx: bool, trusts_numbers: bool = True
     ) -> None:
         self._model = model
-        self._given = given
+        self._bound_names = bound_names
         self._uses_onnx = uses_onnx
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
@@ -149,11 +149,11 @@ class _Propagation:
         """Add the declared types of values to `scope`. Leave out declared numbers if they are not trusted."""
         for value in values:
             if value.type.WhichOneof("value"):
-                is_trusted = self._trusts_numbers or value.name in self._given
+                is_trusted = self._trusts_numbers or value.name in self._bound_names
                 scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
 
     def _fixes_open_size(self, declared: onnx.TypeProto, dims: Dims | None) -> bool:
-        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._given))
+        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._bound_names))
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
@@ -164,18 +164,13 @@ class _Propagation:
             # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
             self._reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
-        is_standard_loop = node.op_type == "Loop" and not usual_name(node.domain)
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
             if name in scope.declared:
                 declared = scope.declared[name]
-                dims = facts.dims
-                if not usual_name(node.domain):
-                    dims = fill_in_dependent(node.op_type, dims, inputs, self._input_symbols)
-                if is_standard_loop and index < len(inputs) - 2:
-                    dims = inputs[index + 2].dims  # without any iteration, a carried value keeps its size
-                is_misdeclared = name not in self._given and self._fixes_open_size(declared, dims)
+                dims = trace_open_sizes(node, index, facts.dims, inputs, self._input_symbols)
+                is_misdeclared = name not in self._bound_names and self._fixes_open_size(declared, dims)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
                     facts = fill_in_declared(facts, declared)

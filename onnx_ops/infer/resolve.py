@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
 
 
+def has_open_inputs(model: ModelView) -> bool:
+    """Return whether an input of the model, without its initializers, has an open size or an unknown rank."""
+    inputs = [value for value in model.graph.inputs if value.const_value is None]
+    return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
+
+
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
@@ -135,7 +141,7 @@ class ResolvedNodes:
 
 
 def resolve_shapes(
-    model: ModelView, slicing: Sequence[NodeView], given: frozenset[str], *, has_open_inputs: bool
+    model: ModelView, slicing: Sequence[NodeView], bound_names: frozenset[str], *, has_open_inputs: bool
 ) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
@@ -145,20 +151,20 @@ def resolve_shapes(
     Args:
         model: The model.
         slicing: Its slicing nodes.
-        given: The names of values whose shapes the user has given.
+        bound_names: The names of values whose shapes the user has given.
         has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
             values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
     """
     resolved = ResolvedNodes()
     trusted = slicing
     if has_open_inputs:
-        trusted = [node for node in slicing if _is_slice_of_input(node) or _data_name(node) in given]
+        trusted = [node for node in slicing if _is_slice_of_input(node, bound_names)]
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
     if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
-    facts = infer_shapes(model, given)
+    facts = infer_shapes(model, bound_names)
     resolved.untaken = _find_untaken_nodes(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
@@ -261,12 +267,10 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
     return True
 
 
-def _data_name(node: NodeView) -> str | None:
-    return node.inputs[0].name if node.inputs and node.inputs[0] is not None else None
-
-
-def _is_slice_of_input(node: NodeView) -> bool:
-    return bool(node.inputs) and node.inputs[0] is not None and node.inputs[0].is_graph_input()
+def _is_slice_of_input(node: NodeView, bound_names: frozenset[str] = frozenset()) -> bool:
+    """Return whether a node reads an input of a graph, or a value whose shape the user has given."""
+    data = node.inputs[0] if node.inputs else None
+    return data is not None and (data.is_graph_input() or data.name in bound_names)
 
 
 def _is_small_constant(value: ValueView) -> bool:

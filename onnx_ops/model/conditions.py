@@ -34,8 +34,7 @@ from sliceport.slicing.spec import cut_shape, normalize_axis
 
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
-_MAX_SLICE_AXES = 8
-"""The largest rank of a tensor that a Slice or Split of the provider accepts."""
+_MAX_SLICE_AXES = 8  # the largest rank of a tensor that a Slice or Split of the provider accepts
 MAX_MATMUL_AXES = 4
 """The largest rank of a tensor that a MatMul of the provider accepts."""
 _MAX_EINSUM_LABELS = 5
@@ -58,8 +57,7 @@ DirectML computes them on the selected part of the data, without a copy. Cast, G
 """
 _FUSED_OPERANDS = dict.fromkeys(("Max", "Mean", "Min", "Sum"), 2)
 """The number of operands with which the provider fuses those operators in `_FUSED` that accept any number."""
-_MAX_CONV_TRANSPOSE_OPSET = 21
-"""The last operator set whose ConvTranspose the provider runs; later ones run on the CPU."""
+_MAX_CONV_TRANSPOSE_OPSET = 21  # the last one whose ConvTranspose the provider runs; later ones run on the CPU
 _INT32_MIN = -(2**31)
 _AXES, _STEPS = 3, 4  # indices of inputs of Slice
 
