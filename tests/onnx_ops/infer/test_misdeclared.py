@@ -75,8 +75,9 @@ def test_no_command_believes_declared_numbers(first: str, batch: str) -> None:
 
 
 def test_declared_output_alone_is_found() -> None:
-    (finding,) = sliceport.check(parse("(float[n,4] x) => (float[1,4] y) { y = Relu(x) }", 17)).findings
-    assert finding.defect.rule == RULE
+    proto = parse("(float[n,4] x) => (float[1,4] y) { y = Relu(x) }", 17)
+    for shapes, rules in ((None, [RULE]), ({"x": (3, 4)}, [RULE]), ({"x": (1, 4)}, [])):
+        assert [each.defect.rule for each in sliceport.check(proto, input_shapes=shapes).findings] == rules
 
 
 @pytest.mark.parametrize(
