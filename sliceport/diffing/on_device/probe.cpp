@@ -2,7 +2,6 @@
 //   c++ -std=c++17 probe.cpp -I ONNXRUNTIME/include -L ONNXRUNTIME/lib -lonnxruntime -o probe
 //   ./probe CUDA        in this folder; the provider is CPU, CUDA, or a name that AppendExecutionProvider takes
 #include <onnxruntime_cxx_api.h>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -23,36 +22,13 @@ const Element ELEMENTS[] = {  // by the number of the type in ONNX
     {"<u4", "uint32", number<uint32_t>}, {"<u8", "uint64", number<uint64_t>}};
 
 Text read(const Text& name) { return (std::ostringstream() << std::ifstream(name, std::ios::binary).rdbuf()).str(); }
-Text sha256(Text data) {  // FIPS 180-4
-    std::array<uint32_t, 8> hash;  // like `keys` the first bits of the fractions of roots of primes
-    std::array<uint32_t, 64> keys, words;
-    auto fraction = [](double root) { return uint32_t((root - std::floor(root)) * 4294967296); };
-    for (int n = 2, count = 0, divisor; count < 64; ++n) {
-        for (divisor = 2; n % divisor; ++divisor) {}
-        if (divisor < n) continue;
-        if (count < 8) hash[count] = fraction(std::sqrt(n));
-        keys[count++] = fraction(std::cbrt(n));
+Text crc32(const Text& data) {  // as in zip files
+    uint32_t crc = ~0u;
+    for (const char byte : data) {
+        crc ^= uint8_t(byte);
+        for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320 : 0);
     }
-    const uint64_t bits = data.size() * 8;
-    (data += '\x80').resize((bits / 8 + 72) / 64 * 64);
-    for (int i = 0; i < 8; ++i) data[data.size() - 1 - i] = char(bits >> 8 * i);
-    auto rotate = [](uint32_t x, int n) { return x >> n | x << (32 - n); };
-    for (size_t at = 0; at < data.size();) {
-        auto state = hash;
-        auto& [a, b, c, d, e, f, g, h] = state;
-        for (int i = 0; i < 64; ++i) {
-            if (i < 16) for (int k = 0; k < 4; ++k) words[i] = words[i] << 8 | uint8_t(data[at++]);
-            else words[i] = words[i - 16] + (rotate(words[i - 15], 7) ^ rotate(words[i - 15], 18) ^ words[i - 15] >> 3)
-                + words[i - 7] + (rotate(words[i - 2], 17) ^ rotate(words[i - 2], 19) ^ words[i - 2] >> 10);
-            const uint32_t first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + keys[i] + words[i];
-            const uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-            h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
-        }
-        for (int i = 0; i < 8; ++i) hash[i] += state[i];
-    }
-    std::ostringstream text;
-    for (auto each : hash) text << std::hex << std::setw(8) << std::setfill('0') << each;
-    return text.str();
+    return (std::ostringstream() << std::hex << std::setw(8) << std::setfill('0') << ~crc).str();
 }
 Array load(const Text& name) {  // a .npy file of version 1
     const Text file = read(name);
@@ -124,8 +100,8 @@ int main(int count, char** arguments) try {  // the words of a cut after the pro
     std::istringstream probe((start(provider), read("probe.txt")));
     std::vector<std::pair<Text, Text>> lines;
     for (Text kind, rest; probe >> kind && std::getline(probe >> std::ws, rest);) lines.push_back({kind, rest});
-    for (const auto& [kind, line] : lines) if (kind == "sha256" && line.substr(0, 64) != sha256(read(line.substr(65))))
-        throw std::runtime_error(line.substr(65) + " is missing or was changed; copy the folder again");
+    for (const auto& [kind, line] : lines) if (kind == "crc32" && line.substr(0, 8) != crc32(read(line.substr(9))))
+        throw std::runtime_error(line.substr(9) + " is missing or was changed; copy the folder again");
     Text comma;
     for (const auto& [kind, line] : lines) {
         if (kind == "state") std::ofstream(file) << "{\"state\": " << line << ",\n\"device\": {\"runtime\": \"onnxruntime C++\", \"version\": \""

@@ -15,6 +15,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i, name in enumerate(names[:-1]):
         file = place / "probe" / name
         np.save(file, change(np.load(file), i))
-        text = re.sub(f"(?<=sha256 )\\w+(?= {name})", hashlib.sha256(file.read_bytes()).hexdigest(), text)
+        text = re.sub(f"(?<=crc32 )\\w+(?= {name})", f"{zlib.crc32(file.read_bytes()):08x}", text)
     (place / "probe" / "probe.txt").write_text(text)
     program = runpy.run_path(str(place / "probe" / "probe.py"))
     state, cuts, _ = program["read_probe"]()
@@ -185,17 +186,3 @@ def test_cpp_refuses_a_changed_or_missing_file(folder: Path, tmp_path: Path, cac
         assert done.returncode == 1
         file.unlink(missing_ok=True)
     assert not (copy / "results.json").exists()
-
-
-def test_digests_of_cpp_are_right_for_every_length(folder: Path, tmp_path: Path, cache: pytest.Cache) -> None:
-    """SHA-256 pads the last block, or adds another one."""
-    copy = copy_of(folder, tmp_path)
-    program = compile_probe(copy / "probe.cpp", cache)
-    lines = re.findall("^state .*$", (copy / "probe.txt").read_text(), re.MULTILINE)
-    for size in (*range(130), 100_000):
-        content = bytes(i * i % 251 for i in range(size))
-        (copy / f"{size}.bin").write_bytes(content)
-        lines.append(f"sha256 {hashlib.sha256(content).hexdigest()} {size}.bin")
-    (copy / "probe.txt").write_text("\n".join(lines))
-    subprocess.run([program], cwd=copy, check=True)
-    assert json.loads((copy / "results.json").read_text())["cuts"] == {}
