@@ -102,12 +102,13 @@ def run_batch(
             raise CannotLoad("".join(errors).strip().rpartition("\n")[2] or f"exit status {child.returncode}")
         is_loaded = True
         for case in cases:
-            answer = next_line(2 * timeout) and next_line(2 * timeout)  # a fork ends itself after `timeout`
-            if not answer:
-                answer = {"died": _describe_end(child.wait())}
+            begins = next_line(2 * timeout)  # a fork ends itself after `timeout`
+            if done and not begins:
+                break  # the child ended between two cases, so another child runs this one
+            answer = begins and next_line(2 * timeout)
             done += 1
-            keep(case, answer)
-            if child.poll() is not None:
+            keep(case, answer or {"died": _describe_end(child.wait())})
+            if not answer:
                 break
     except queue.Empty:
         if not is_loaded:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -22,7 +23,7 @@ from conformance.__main__ import main
 from conformance.cases import Case, read_cases
 from conformance.engine import NAMES, ROOT, Engine, load_engines
 from conformance.reports import EngineResults, write_page
-from conformance.runner import CannotLoad, read_results, run_engine
+from conformance.runner import CannotLoad, read_results, run_batch, run_engine
 from conformance.tensors import from_json, to_json
 from conformance.verdicts import judge
 from sliceport.cases.catalogue import read_catalogue
@@ -175,6 +176,13 @@ def test_a_case_that_ends_the_process_does_not_end_the_run(
         case.name: f"ends the process {END_OF_ABORT}" for case in cases if "split" in case.name
     }
     assert {one["verdict"] for name, one in verdicts.items() if "split" not in name} == {"wrong"}
+
+
+def test_all_results_of_a_child_count_though_it_ends_before_they_are_read(
+    cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine(monkeypatch, tmp_path, "def open_engine():\n    return lambda *_: []")
+    assert run_batch(engine, cases[:3], PYTHON, 60, lambda *_: time.sleep(1)) == 3
 
 
 @POSIX
