@@ -27,7 +27,7 @@ class Finding:
     Attributes:
         kind: `refused`, `different` from the CPU provider, or a known `defect` that the refusal of another node hides.
         node: Name of the node; empty if the search found no node.
-        op_type: Its operator.
+        op_type: Operator of the node; empty if the search found no node.
         message: One sentence.
         defects: The ids of the known defects that explain it.
     """
@@ -111,7 +111,7 @@ class ModelRun:
         """Write `report.json` and a `.npy` file for each output into a new folder. The report names the files.
 
         Raises:
-            UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
+            UsageError: The folder cannot be written, or exists and `overwrite` is false or another function wrote it.
         """
 
         def fill(folder: Path) -> None:

@@ -20,7 +20,7 @@ GROUP = "sliceport.engines"
 
 @cache
 def engines() -> dict[str, Engine]:
-    """Return all installed engines by name.
+    """Return all installed engines by name, including model engines.
 
     Raises:
         UsageError: An engine cannot be loaded; see `load_entry_points`.
@@ -32,11 +32,19 @@ def describe_misfit(engine: object) -> str:
     """Return why an object is not an engine, as the end of a sentence; empty if it is an engine."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""
-    return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"
+    return (
+        "is not an engine: it needs name, description, and the members of an operator engine (run_operator), "
+        "a validator (is_ready, validate), a node engine (formats, run_node) or a model engine "
+        "(model_formats, options, version, run_model)"
+    )
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that can be compared on the slicing nodes of a model format, by name."""
+    """Return the engines that can be compared on the slicing nodes of a model format, by name.
+
+    Raises:
+        UsageError: An engine cannot be loaded.
+    """
     return {
         name: engine
         for name, engine in engines().items()
@@ -47,7 +55,11 @@ def engines_of(format_name: str) -> dict[str, Engine]:
 
 
 def model_engines() -> dict[str, ModelEngine]:
-    """Return the engines that run whole models, by name."""
+    """Return the engines that run whole models, by name.
+
+    Raises:
+        UsageError: An engine cannot be loaded.
+    """
     return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
 
 
@@ -59,7 +71,8 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
         format_: The format of the model.
 
     Raises:
-        UsageError: `names` is not a sequence of names, contains an unknown name, or names the reference alone.
+        UsageError: `names` is not a sequence of names, contains an unknown name, or names no engine but the reference.
+            Or an engine cannot be loaded.
     """
     available, reference = engines_of(format_.name), format_.reference[0]
     if names is None:

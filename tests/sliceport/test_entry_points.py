@@ -84,7 +84,7 @@ def test_engines_of_other_packages_take_part(folder: Path, models: Path) -> None
     [
         (
             "NO_ENGINE",
-            "is not an engine: it needs name, description and run_operator, validate, run_node or run_model.",
+            "a validator (is_ready, validate), a node engine (formats, run_node) or a model engine (model_formats,",
         ),
         ("MISSING", "cannot be loaded: AttributeError:"),
     ],
