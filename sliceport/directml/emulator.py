@@ -94,7 +94,10 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
 
 
 def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) -> Offsets:
-    """Return the offsets of the input elements to copy to output `number`, which has `indices` in each dimension."""
+    """Return the offsets of the input elements to copy to output `number`.
+
+    `indices[dim]` are all indices of that output in dimension `dim`.
+    """
     coordinates = list(indices)
     if isinstance(operator, Slice1):
         for dim, stride in enumerate(operator.input_window_strides):

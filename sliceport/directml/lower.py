@@ -125,7 +125,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
 
 def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
     """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}
+    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all of them are
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
@@ -139,7 +139,7 @@ def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering)
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
-    """Return a call of one SPLIT that computes `cuts`. Return None if they tile no axis or SPLIT is unable to."""
+    """Return a call of one SPLIT that computes `cuts`, or None if they tile no axis or SPLIT cannot compute them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None

@@ -172,7 +172,8 @@ class Program:
     def _describe_counts(self) -> str:
         """Return the number of nodes by verdict in words."""
         counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
-        return f"{count_of(len(self.nodes), 'slicing node')}{': ' * bool(counts)}{', '.join(counts)}"
+        total = count_of(len(self.nodes), "slicing node")
+        return f"{total}: {', '.join(counts)}" if counts else total
 
     def raise_refused(self) -> None:
         """Raise an error for the first refused node, if any node is refused.
@@ -202,10 +203,11 @@ class Program:
         renamed, so that it is never seen incomplete. With `overwrite`, it replaces a folder of an earlier call.
 
         Raises:
-            UsageError: The folder cannot be created. Or it exists, and `overwrite` is false or another program made it.
+            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
             ModelError: The annotated model cannot be written.
         """
-        # With `overwrite`, a folder that holds only these files is replaced. Its model may have another format.
+        # With `overwrite`, a folder that holds only these files is replaced. It may be that of an ONNX model, even if the
+        # format of this model has another file or none.
         models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)

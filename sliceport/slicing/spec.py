@@ -104,8 +104,8 @@ class AxisSlice(NamedTuple):
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        If the size is unknown (None), the result is right for every size. Then the result
-        is None if a slice goes backward or counts from the end, or if its start or step would exceed INT64_MAX.
+        If the size is unknown (None), the result is right for every size. In this case the result is None if one of
+        the slices goes backward or counts from the end, or if the start or step would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
