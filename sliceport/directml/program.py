@@ -115,7 +115,6 @@ class Source(Protocol):
     @property
     def file_name(self) -> str:
         """The name of the annotated model's file: `model` with the suffix of its format."""
-        ...
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
         """Write the model with the verdict and the operators of each slicing node.
@@ -128,7 +127,6 @@ class Source(Protocol):
         Raises:
             ModelError: The annotated model cannot be written.
         """
-        ...
 
 
 @dataclass(frozen=True)

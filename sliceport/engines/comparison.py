@@ -36,7 +36,7 @@ class Comparison:
         status: `equal`, `mismatch`, `error` (the engine failed), `refused` (nothing ran, for the reason in `detail`),
             `folded` (a constant that is not compared, because it contains floats that arithmetic may round differently,
             is inside a control flow body, or was not computed) or `accepted` (by a validator, which runs nothing).
-        detail: One sentence; empty for `equal` and `folded`. For `accepted`, the library with its level.
+        detail: One sentence; empty for `equal` and `folded`. For `accepted`, the name of the accepting library.
         bytes_compared: Number of output bytes that were compared.
         alone: Whether the node ran outside its model on random data, because it is inside a control flow body.
         defects: The known defects that explain the result.

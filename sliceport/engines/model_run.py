@@ -45,7 +45,7 @@ class OutputRun:
 
     Attributes:
         name: Its name.
-        element: Its element type.
+        element: The ONNX name of its element type, such as `FLOAT`.
         shape: Its sizes.
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
         difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger; None
@@ -68,7 +68,7 @@ class ModelRun:
     """A run of a whole model on onnxruntime's DirectML provider.
 
     Attributes:
-        facts: The adapter and the versions of the packages.
+        facts: The adapter, its shader model and feature level, and the version of onnxruntime; see `Device.facts`.
         nodes: The nodes with their providers, as `trace_onnx` returns them; empty if the model did not run.
         outputs: The outputs and how far they differ.
         findings: The refusals and differences, with the node if the search found it.

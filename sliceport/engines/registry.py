@@ -1,4 +1,7 @@
-"""The installed engines, which register under the entry point group `sliceport.engines`."""
+"""The installed engines, which register under the entry point group `sliceport.engines`.
+
+Functions that return engines raise UsageError if an installed engine cannot be loaded; see `load_entry_points`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,7 @@ GROUP = "sliceport.engines"
 
 @cache
 def engines() -> dict[str, Engine]:
-    """Return all installed engines by name, including model engines.
-
-    Raises:
-        UsageError: An engine cannot be loaded; see `load_entry_points`.
-    """
+    """Return all installed engines by name, including model engines."""
     return load_entry_points(GROUP, describe_misfit)
 
 
@@ -40,11 +39,7 @@ def describe_misfit(engine: object) -> str:
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
-    """Return the engines that can be compared on the slicing nodes of a model format, by name.
-
-    Raises:
-        UsageError: An engine cannot be loaded.
-    """
+    """Return the engines that can be compared on the slicing nodes of a model format, by name."""
     return {
         name: engine
         for name, engine in engines().items()
@@ -55,11 +50,7 @@ def engines_of(format_name: str) -> dict[str, Engine]:
 
 
 def model_engines() -> dict[str, ModelEngine]:
-    """Return the engines that run whole models, by name.
-
-    Raises:
-        UsageError: An engine cannot be loaded.
-    """
+    """Return the engines that run whole models, by name."""
     return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
 
 
@@ -72,7 +63,6 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
 
     Raises:
         UsageError: `names` is not a sequence of names, contains an unknown name, or names no engine but the reference.
-            Or an engine cannot be loaded.
     """
     available, reference = engines_of(format_.name), format_.reference[0]
     if names is None:

@@ -92,7 +92,10 @@ class Region:
 
     @property
     def selects_all(self) -> bool:
-        """Whether all elements of a non-empty input are selected in order, so that the output may share its buffer."""
+        """Whether the region selects all elements in order, so that input and output may share a buffer.
+
+        The region must not be empty.
+        """
         return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property

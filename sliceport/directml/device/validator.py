@@ -31,7 +31,7 @@ from sliceport.sandbox.child_process import ChildDied, ChildLost
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9  # signed, as C returns an HRESULT
 _FEATURES: dict[int, dict[int, int]] = {
-    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, ResourceBindingTier 3, TypedUAVLoadAdditionalFormats
+    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, binding tier 3, typed UAV loads, 40 address bits, heap tier 2
     1: {},  # ARCHITECTURE
     2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, after a count and a pointer that the caller sets
     7: {0: 0x66},  # SHADER_MODEL 6.6
