@@ -80,8 +80,8 @@ def _build_with_best_carrier(
     """Return an operator of `schema` for a copy. It copies the elements as the first data type that fits.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, or it accepts no data type that can hold the
-            elements. Or the copy exceeds a limit of the operator, or elements of an output share an address.
+        NotLoweredError: The operator does not exist at this level, or the copy does not move whole elements of a data
+            type that it accepts. Or the copy exceeds a limit of the operator, or an output may overlap itself.
     """
     support = schema.support(level)
     if support is None:
@@ -119,7 +119,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
     """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts.
 
     Raises:
-        NotLoweredError: A tensor has more elements than DirectML addresses, or elements of an output share an address.
+        NotLoweredError: A tensor has more elements than DirectML addresses, or an output may overlap itself.
     """
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)

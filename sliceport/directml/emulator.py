@@ -109,8 +109,8 @@ def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) 
         for dim, stride in enumerate(operator.strides):
             coordinates[dim] = operator.offsets[dim] + stride * coordinates[dim]
     elif isinstance(operator, Split):
-        before = sum(tensor.sizes[operator.axis] for tensor in operator.output_tensors[:number])
-        coordinates[operator.axis] = before + coordinates[operator.axis]
+        start = sum(tensor.sizes[operator.axis] for tensor in operator.output_tensors[:number])
+        coordinates[operator.axis] = start + coordinates[operator.axis]
     else:
         assert isinstance(operator, ElementWiseIdentity)
     return _grid_offsets(coordinates, _strides(operator.input_tensor))

@@ -281,7 +281,7 @@ class Device:
         self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request once, and return its answer. A host program that does not answer is killed."""
-        parts = [memoryview(part).cast("B") for part in payload if len(part)]
+        parts = [memoryview(part).cast("B") for part in payload]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()

@@ -31,7 +31,7 @@ from sliceport.sandbox.child_process import ChildDied, ChildLost
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9  # signed, as C returns an HRESULT
 _FEATURES: dict[int, dict[int, int]] = {
-    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, binding tier 3, typed UAV loads, 40 address bits, heap tier 2
+    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, binding tier 3, UAV loads, 40 address bits, heap tier 2
     1: {},  # ARCHITECTURE
     2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, after a count and a pointer that the caller sets
     7: {0: 0x66},  # SHADER_MODEL 6.6
@@ -219,11 +219,13 @@ def _check_feature_support(this: int, feature: int, data: int, size: int) -> int
 
 
 def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int:  # noqa: ARG001
+    """Answer IDXCoreAdapter::GetProperty. Every property is 0."""
     ctypes.memset(data, 0, size)
     return 0
 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
+    """Answer IDXCoreAdapter::GetPropertySize."""
     ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)
     return 0
 

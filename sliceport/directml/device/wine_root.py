@@ -35,6 +35,7 @@ _DLLS = f"{_LIB}/wine/x86_64-windows"
 _ZLIB = "usr/x86_64-w64-mingw32/lib/zlib1.dll"
 _LEFT_OUT_OF_COMPILER = r"usr/share/(?!mingw-w64/).*|.*/(lto1|lto-wrapper|gcov.*|lib(gomp|ssp|atomic|quadmath).*)"
 _SOURCES = ("host.cpp", "guids.h", "native_vkd3d.h", "apt.conf", "files.txt", "inside.sh")
+"""Files of the package's folder `host` that become part of an installation. `enter.sh` is run from the package."""
 # `_Maybenull_` in DirectML.h and `_stdcall` in onnxruntime's header are words of Microsoft's compiler.
 _OPTIONS = (
     "-std=c++17", "-O1", "-w", "-fms-extensions", "-static", "-s", "-I/mingw/usr/include",
