@@ -191,9 +191,9 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add the known `defects` of the engine named `engine`, which explain a comparison, to its detail and its defects.
+    """Return the comparison with known defects, which explain it, added to its `detail` and `defects`.
 
-    Without defects, return the comparison unchanged.
+    `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
     """
     if not defects:
         return comparison

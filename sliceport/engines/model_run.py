@@ -111,7 +111,7 @@ class ModelRun:
         """Write `report.json` and a `.npy` file for each output into a new folder. The report names the files.
 
         Raises:
-            UsageError: The folder cannot be written, or exists and `overwrite` is false or another function wrote it.
+            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
         """
 
         def fill(folder: Path) -> None:
