@@ -25,7 +25,7 @@ class Element(NamedTuple):
 
     @property
     def ir_name(self) -> str:
-        """Its name in OpenVINO's IR."""
+        """The name of the type in OpenVINO's IR."""
         names = {"bool": "boolean", "bfloat16": "bf16"}
         return names.get(self.dtype.name, f"{self.dtype.kind}{self.dtype.itemsize * 8}")
 

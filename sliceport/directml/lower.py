@@ -97,7 +97,11 @@ def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
 
 
 def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """Return the calls and the aliases for a node's outputs, or raise NotLoweredError if one cannot be lowered."""
+    """Return the calls and the aliases for a node's outputs, and store where later nodes read these outputs.
+
+    Raises:
+        NotLoweredError: An output cannot be lowered.
+    """
     # A cut is an output with the elements that it selects. Outputs that are left out or empty need no operator.
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:

@@ -107,7 +107,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in `home`. If it has none, return that of the package to download."""
+    """Return `package==version` of the libraries in `home`, or of the package to download if there are no libraries."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 

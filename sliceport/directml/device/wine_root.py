@@ -61,7 +61,7 @@ class WineRoot(HostBackend):
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
             machine = f"{sys.platform} on {platform.machine()}"
-            return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
+            return f"this machine is {machine}, and DirectML needs x86-64 Linux or Windows"
         for tool in ("apt-get", "dpkg-deb", "unshare"):
             if shutil.which(tool) is None:
                 return f"the program {tool} is not installed; DirectML needs Debian or a distribution based on it"
