@@ -66,8 +66,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     """
     options = options or Options()
     state = _Lowering(options, Buffers(options))
-    # Siblings are Slices of one value that together tile an axis, so that one SPLIT can compute them. With views, most
-    # of them need no operator, so they are lowered one by one.
+    # With views, most siblings need no operator, so they are lowered one by one.
     groups = {} if options.views else group_siblings(nodes)
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
