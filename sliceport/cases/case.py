@@ -25,7 +25,7 @@ class Element(NamedTuple):
 
     @property
     def ir_name(self) -> str:
-        """Its name in OpenVINO's IR."""
+        """The name of the type in OpenVINO's IR."""
         names = {"bool": "boolean", "bfloat16": "bf16"}
         return names.get(self.dtype.name, f"{self.dtype.kind}{self.dtype.itemsize * 8}")
 
@@ -112,7 +112,8 @@ class Case:
         """The names of the outputs."""
         if self.operator != "Split":
             return ["y"]
-        return [f"y{i}" for i in range(len(self.parameters.get("split") or ()) or self.parameters["num_outputs"])]
+        sizes = self.parameters.get("split")
+        return [f"y{i}" for i in range(len(sizes) if sizes else self.parameters["num_outputs"])]
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
         """Return the outputs that the standard requires for `parameters`, by default those of the case.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
-from sliceport.cases.case import ELEMENTS, Case
+from sliceport.cases.case import ELEMENTS, INPUTS, Case
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _PRECISIONS = {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}
@@ -15,29 +15,33 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     """Return the text of a case's IR file, and the bytes of its weights."""
     element, index = ELEMENTS[case.element].ir_name, ELEMENTS[case.index_type].ir_name
     sizes = [-1 if i in case.open_axes else size for i, size in enumerate(case.shape)]
-    data = {"shape": _join(sizes), "element_type": element}
-    layers = [_format_layer(0, "x", "Parameter", data, outputs=[_format_port(0, element, sizes, "x")])]
-    ports, weights = [_format_port(0, element, sizes)], b""
+    x_data = {"shape": _join(sizes), "element_type": element}
+    layers = [_format_layer(0, "x", "Parameter", x_data, outputs=[_format_port(0, element, sizes, "x")])]
+    input_ports, weights = [_format_port(0, element, sizes)], b""
     # The inputs of Slice-8 are in another order than those of ONNX's Slice: the steps are before the axes.
-    names = ("starts", "ends", "steps", "axes") if case.operator == "Slice" else tuple(case.index_inputs)
-    for name in (name for name in names if name in case.index_inputs):
-        values, number = case.index_inputs[name], len(ports)
+    names = ("starts", "ends", "steps", "axes") if case.operator == "Slice" else INPUTS[case.operator]
+    for name in names:
+        if name not in case.index_inputs:
+            continue
+        values, number = case.index_inputs[name], len(input_ports)
         data = {"shape": _join(values.shape), "element_type": index}
         if not case.has_inputs:
             data |= {"offset": str(len(weights)), "size": str(values.nbytes)}
             weights += values.tobytes()
-        kind, output = "Parameter" if case.has_inputs else "Const", _format_port(0, index, values.shape, name)
-        layers.append(_format_layer(number, name, kind, data, outputs=[output]))
-        ports.append(_format_port(number, index, values.shape))
-    masks, node_id = {}, len(ports)
+        kind = "Parameter" if case.has_inputs else "Const"
+        port = _format_port(0, index, values.shape, name)
+        layers.append(_format_layer(number, name, kind, data, outputs=[port]))
+        input_ports.append(_format_port(number, index, values.shape))
+    node_id, masks = len(input_ports), {}
     if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing mask gets zeros.
         length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
         masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
     # OpenVINO infers the output's shape when it reads the file, so the output's ports declare none.
-    output = _format_port(node_id, element, (), "y")
-    layers.append(_format_layer(node_id, "cut", case.operator, masks, ports, [output], f"opset{case.version}"))
+    node_output = _format_port(node_id, element, (), "y")
+    version = f"opset{case.version}"
+    layers.append(_format_layer(node_id, "cut", case.operator, masks, input_ports, [node_output], version))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
-    # An output is port 0 of its layer. Only the node also has inputs, and its output is numbered after them.
+    # Each layer before the node has its output at port 0. The ports of the node are its inputs, then its output.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 
-from sliceport.cases.case import ELEMENTS, Array, Case
+from sliceport.cases.case import ELEMENTS, INPUTS, Array, Case
 
 _OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
 """The operator set of the model for a version of an operator, if it is not the set that introduced the version."""
@@ -18,22 +18,23 @@ _IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProt
 def to_tensor(array: Array, name: str) -> bytes:
     """Return an array as a serialized TensorProto."""
     number = next(element.number for element in ELEMENTS.values() if element.dtype == array.dtype)
+    # TensorProto: dims, data_type, name, raw_data, which is little-endian
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return _encode((1, array.shape), (2, number), (8, name), (9, raw))
 
 
 def to_model(case: Case) -> bytes:
-    """Return the serialized ModelProto of a case. The numbers of fields are from onnx.proto."""
+    """Return the serialized ModelProto of a case."""
     outputs = case.output_names
     # The parameters that are inputs in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
-    order = list(case.index_inputs) if case.operator == "Split" else ["starts", "ends", "axes", "steps"]
-    names = [name if name in indices else "" for name in order]  # an absent input has an empty name
+    names = [name if name in indices else "" for name in INPUTS[case.operator]]  # an absent input has an empty name
     while names and not names[-1]:
         names.pop()
     attributes = {name: value for name, value in case.parameters.items() if value is not None and name not in indices}
     if case.version < 18:  # older versions of Split divide by the number of outputs that the node has
         attributes.pop("num_outputs", None)
+    # NodeProto: input, output, name, op_type, attribute
     node = _encode(
         (1, ("x", *names)), (2, outputs), (3, "cut"), (4, case.operator),
         (5, [_to_attribute(name, value) for name, value in sorted(attributes.items())]),
@@ -43,12 +44,14 @@ def to_model(case: Case) -> bytes:
     index_inputs = [
         _to_value_info(name, ELEMENTS[case.index_type].number, value.shape) for name, value in indices.items()
     ]
+    # GraphProto: node, name, initializer, doc_string, input, output
     graph = _encode(
         (1, node), (2, case.name),
         (5, [] if case.has_inputs else [to_tensor(value, name) for name, value in indices.items()]),
         (10, case.sentence), (11, [data, *(index_inputs if case.has_inputs else [])]),
         (12, [_to_value_info(*output) for output in zip(outputs, repeat(number), _list_output_sizes(case))]),
     )  # fmt: skip
+    # OperatorSetIdProto: domain, version. ModelProto: ir_version, producer_name, graph, opset_import.
     opset = _encode((1, ""), (2, _OPSETS.get((case.operator, case.version), case.version)))
     return _encode((1, _IR_VERSION), (2, "sliceport"), (7, graph), (8, opset))
 
@@ -75,7 +78,7 @@ def _to_attribute(name: str, value: int | Sequence[int]) -> bytes:
 
 def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
     """Return a serialized ValueInfoProto. `number` is the element type; each size is a number or a symbol."""
-    dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]
+    dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]  # dim_value or dim_param
     tensor_type = _encode((1, number), (2, _encode((1, dims))))
     return _encode((1, name), (2, _encode((1, tensor_type))))
 

@@ -95,7 +95,7 @@ class Image:
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
     def _add_field(self, kind: Kind, value: Any) -> int | None:
-        """Return the value to store in a field. For a pointer, add its target and return the address of the target."""
+        """Return the value to store in a field. For a pointer, add its target and return the offset of the target."""
         if kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
@@ -134,8 +134,9 @@ class Image:
         start = self._add(bytes(struct))
         for (name, _), value in zip(kind._fields_, values, strict=True):  # type: ignore[misc]
             if isinstance(value, _Address):
-                self.pointers.append(start + getattr(kind, name).offset)
-                self.data[self.pointers[-1] : self.pointers[-1] + 8] = value.to_bytes(8, "little")
+                position = start + getattr(kind, name).offset
+                self.pointers.append(position)
+                self.data[position : position + 8] = value.to_bytes(8, "little")
             elif value is not None and getattr(struct, name) != value:  # ctypes drops the bits that do not fit
                 raise InvalidDescriptor(f"{name}={value} does not fit its field in DirectML.h.")
         return start
@@ -148,7 +149,7 @@ class Image:
 
 
 def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Turn the offsets at the positions `pointers` of `data` into addresses, and return the memory of `data`."""
+    """Turn the offsets at the positions `pointers` of `data` into addresses, in place. Return the memory of `data`."""
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
     for position in pointers:

@@ -80,21 +80,21 @@ def _build_with_best_carrier(
     """Return an operator of `schema` for a copy. It copies the elements as the first data type that fits.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, or it accepts no data type that can hold the
-            elements. Or the copy exceeds a limit of the operator, or elements of an output share an address.
+        NotLoweredError: The operator does not exist at this level, or the copy does not move whole elements of a data
+            type that it accepts. Or the copy exceeds a limit of the operator, or an output may overlap itself.
     """
     support = schema.support(level)
     if support is None:
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
     for carrier in find_carriers(element, support.data_types):  # the element's own type first
         recast = copy.recast(carrier)
-        if recast is not None:  # the copy needs only whole elements of the carrier
+        if recast is not None:  # the copy moves whole elements of the carrier
             _check_limits(recast, level, schema, support)
             return _build_operator(recast, carrier, support, build)
     raise NotLoweredError(
         "unaligned_type",
-        f"{element} elements have {ELEMENT_BITS[element]} bits, and a bound falls inside an element of the smallest "
-        f"data type that {schema.type} supports at feature level {level}",
+        f"{element} elements have {ELEMENT_BITS[element]} bits, and they cannot be moved as whole elements of a data "
+        f"type that {schema.type} supports at feature level {level}",
     )
 
 
@@ -116,7 +116,11 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts."""
+    """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts.
+
+    Raises:
+        NotLoweredError: A tensor has more elements than DirectML addresses, or an output may overlap itself.
+    """
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
     outputs = [

@@ -70,8 +70,8 @@ def to_header(program: Program) -> str:
     for call in program.calls:
         outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
-        source = f"{_quote(names[call.id])}, {indices[call.operator]}, {_format_binding(call.input)}"
-        calls.append(f"{{{source}, outputs_{call.id}, {len(call.outputs)}}}")
+        members = f"{_quote(names[call.id])}, {indices[call.operator]}, {_format_binding(call.input)}"
+        calls.append(f"{{{members}, outputs_{call.id}, {len(call.outputs)}}}")
     lines += _define_array("Call", "calls", calls)
     lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL

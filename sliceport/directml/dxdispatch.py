@@ -53,9 +53,10 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
     commands: list[dict[str, Any]] = [{"type": "dispatch", "dispatchable": name, "bindings": bindings}]
     for resource, file, tensor in zip(outputs, output_files, operator.outputs, strict=True):
         size = tensor.total_tensor_size_in_bytes
+        value_count = -(-size * 8 // tensor.data_type.bits)  # rounded up
         resources[resource] = {
             "initialValuesDataType": tensor.data_type.name,
-            "initialValues": {"valueCount": -(-size * 8 // tensor.data_type.bits), "value": 0},
+            "initialValues": {"valueCount": value_count, "value": 0},
             "sizeInBytes": size,
         }
         # writeFile has no strides, so a strided tensor is written as its whole buffer.

@@ -94,7 +94,10 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
 
 
 def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) -> Offsets:
-    """Return the offsets of the input elements to copy to output `number`, which has `indices` in each dimension."""
+    """Return the offsets of the input elements to copy to output `number`.
+
+    `indices[dim]` are all indices of that output in dimension `dim`.
+    """
     coordinates = list(indices)
     if isinstance(operator, Slice1):
         for dim, stride in enumerate(operator.input_window_strides):
@@ -106,8 +109,8 @@ def _input_offsets(operator: Operator, number: int, indices: Sequence[Offsets]) 
         for dim, stride in enumerate(operator.strides):
             coordinates[dim] = operator.offsets[dim] + stride * coordinates[dim]
     elif isinstance(operator, Split):
-        before = sum(tensor.sizes[operator.axis] for tensor in operator.output_tensors[:number])
-        coordinates[operator.axis] = before + coordinates[operator.axis]
+        start = sum(tensor.sizes[operator.axis] for tensor in operator.output_tensors[:number])
+        coordinates[operator.axis] = start + coordinates[operator.axis]
     else:
         assert isinstance(operator, ElementWiseIdentity)
     return _grid_offsets(coordinates, _strides(operator.input_tensor))

@@ -66,8 +66,7 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
     """
     options = options or Options()
     state = _Lowering(options, Buffers(options))
-    # Siblings are Slices of one value that together tile an axis, so that one SPLIT can compute them. With views, most
-    # of them need no operator, so they are lowered one by one.
+    # With views, most siblings need no operator, so they are lowered one by one.
     groups = {} if options.views else group_siblings(nodes)
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
@@ -97,7 +96,11 @@ def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
 
 
 def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """Return the calls and the aliases for a node's outputs, or raise NotLoweredError if one cannot be lowered."""
+    """Return the calls and the aliases for a node's outputs, and store where later nodes read these outputs.
+
+    Raises:
+        NotLoweredError: An output cannot be lowered.
+    """
     # A cut is an output with the elements that it selects. Outputs that are left out or empty need no operator.
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:
@@ -125,7 +128,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
 
 def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
     """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}
+    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all of them are
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
@@ -139,7 +142,7 @@ def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering)
 
 
 def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
-    """Return a call of one SPLIT that computes `cuts`. Return None if they tile no axis or SPLIT is unable to."""
+    """Return a call of one SPLIT that computes `cuts`, or None if they tile no axis or SPLIT cannot compute them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None

@@ -150,7 +150,7 @@ Operator = Slice1 | Slice | Split | ElementWiseIdentity
 
 
 def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
-    """Check an operator against every rule of its documentation page at a feature level.
+    """Check an operator against the rules of its documentation page, as DirectML.dll applies them at a feature level.
 
     Raises:
         InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.

@@ -115,7 +115,6 @@ class Source(Protocol):
     @property
     def file_name(self) -> str:
         """The name of the annotated model's file: `model` with the suffix of its format."""
-        ...
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
         """Write the model with the verdict and the operators of each slicing node.
@@ -128,7 +127,6 @@ class Source(Protocol):
         Raises:
             ModelError: The annotated model cannot be written.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,8 @@ class Program:
     def _describe_counts(self) -> str:
         """Return the number of nodes by verdict in words."""
         counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
-        return f"{count_of(len(self.nodes), 'slicing node')}{': ' * bool(counts)}{', '.join(counts)}"
+        total = count_of(len(self.nodes), "slicing node")
+        return f"{total}: {', '.join(counts)}" if counts else total
 
     def raise_refused(self) -> None:
         """Raise an error for the first refused node, if any node is refused.
@@ -202,10 +201,11 @@ class Program:
         renamed, so that it is never seen incomplete. With `overwrite`, it replaces a folder of an earlier call.
 
         Raises:
-            UsageError: The folder cannot be created. Or it exists, and `overwrite` is false or another program made it.
+            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
             ModelError: The annotated model cannot be written.
         """
-        # With `overwrite`, a folder that holds only these files is replaced. Its model may have another format.
+        # With `overwrite`, a folder that holds only these files is replaced. It may belong to an ONNX model, although
+        # this model has another format.
         models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)

@@ -72,7 +72,8 @@ class StridedCopy:
         if all_packed:
             return copy._coalesce()  # another order would merge no more axes of packed tensors
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
-        # Operators accept few axes. With an innermost stride of 1, small elements can be copied in groups.
+        # Prefer few axes, because operators accept few. Of orders with equally many, prefer an innermost stride of 1,
+        # with which small elements can be copied in groups.
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
@@ -88,7 +89,8 @@ class StridedCopy:
     def recast(self, carrier: Carrier) -> StridedCopy | None:
         """Return the copy of the same bytes as elements of another data type, which may be wider or narrower.
 
-        Return None if several elements share a carrier element and the copy needs only some of them.
+        Return None if several elements share a carrier element and the copy does not move all of them together, in the
+        same order.
         """
         if carrier.spread > 1:
             return self._split_elements(carrier.spread)
@@ -160,7 +162,8 @@ class StridedCopy:
         """Whether a step along `axis` skips exactly the whole next axis, in the input and in every output.
 
         In an output, the stride of an axis with one selected index has no meaning. Then the stride of the nearest outer
-        axis with several indices is compared, if the input is contiguous up to that axis.
+        axis with several indices is compared, if the input is contiguous up to that axis. Otherwise the strides of the
+        two axes around such an axis would never be compared.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -191,7 +194,7 @@ class StridedCopy:
     def _group_elements(self, group: int) -> StridedCopy | None:
         """Return this copy with every `group` neighbouring elements replaced by one larger element.
 
-        Return None if the copy needs only a part of a larger element. But the last larger element of a buffer may be
+        Return None if the copy does not move whole larger elements. But the last larger element of a buffer may be
         partly padding, like the last byte of a tensor of 4-bit elements.
         """
         if not self.sizes:  # a single element, which is copied with the padding after it

@@ -203,12 +203,11 @@ class BufferTensor:
             return False
         dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
         # In a nested layout, each stride spans all elements of the dimensions with smaller strides: no overlap.
-        extent = 1
+        is_nested, extent = True, 1
         for stride, size in dims:
-            if stride < extent:
-                break
+            is_nested = is_nested and stride >= extent
             extent += (size - 1) * stride
-        else:
+        if is_nested:
             return False
         if self.element_count > _MAX_ENUMERATED:
             return True

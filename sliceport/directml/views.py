@@ -22,18 +22,17 @@ class Location:
 
 
 class Buffers:
-    """The locations of a model's values: outputs of nodes that are lowered already, and inputs of the model."""
+    """The locations of a model's values: outputs of nodes that are lowered already, and inputs of the model.
+
+    Methods raise UsageError if a layout of the options does not fit the shape of a value.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._outputs: dict[tuple[tuple[str, ...], str], Location] = {}
 
     def locate_input(self, node: Resolved) -> Location:
-        """Return the location of a node's input.
-
-        Raises:
-            UsageError: The layout does not fit the input's shape.
-        """
+        """Return the location of a node's input."""
         for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
             output = self._outputs.get((node.scope[:depth], node.input))
             if output is not None:
@@ -47,11 +46,7 @@ class Buffers:
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
-        """Return the strides requested for an output, or None for packed row-major.
-
-        Raises:
-            UsageError: The layout does not fit the output's shape.
-        """
+        """Return the strides requested for an output, or None for packed row-major."""
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:

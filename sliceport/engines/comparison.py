@@ -36,7 +36,7 @@ class Comparison:
         status: `equal`, `mismatch`, `error` (the engine failed), `refused` (nothing ran, for the reason in `detail`),
             `folded` (a constant that is not compared, because it contains floats that arithmetic may round differently,
             is inside a control flow body, or was not computed) or `accepted` (by a validator, which runs nothing).
-        detail: One sentence; empty for `equal`. For `accepted`, the name of the library that accepts the operators.
+        detail: One sentence; empty for `equal` and `folded`. For `accepted`, the name of the accepting library.
         bytes_compared: Number of output bytes that were compared.
         alone: Whether the node ran outside its model on random data, because it is inside a control flow body.
         defects: The known defects that explain the result.
@@ -90,7 +90,8 @@ class Report:
     def _describe(self) -> str:
         """Return the numbers of comparisons, in total and by status, in words."""
         counts = [f"{count} {status}" for status, count in self._count().items() if count]
-        return f"{count_of(len(self.comparisons), 'comparison')}{': ' * bool(counts)}{', '.join(counts)}"
+        total = count_of(len(self.comparisons), "comparison")
+        return f"{total}: {', '.join(counts)}" if counts else total
 
     def _count(self) -> dict[str, int]:
         """Return the number of comparisons with each status, including 0."""
@@ -136,12 +137,14 @@ def compare_node(
 ) -> Comparison:
     """Run one node on one engine, and compare its outputs with the expected outputs.
 
+    A validator runs nothing: it accepts or refuses the operators of the node.
+
     Args:
         lowered: The node and its operators.
         engine: The engine.
         values: The tensors that the node or its operators read, and the expected outputs, by name.
-        cache: Outputs of operators by engine and operator number. This function adds to it, because several nodes can
-            share an operator.
+        cache: Outputs of calls by the name of the engine and the number of the call. This function adds to the cache,
+            because siblings share a call.
         reference: Name of the engine that computed `values`.
         model: A model of the node alone, in its format; see `SingleNode`. Only a `NodeEngine` needs it.
         alone: Whether `values` are from a run of the node outside its model, on random data.
@@ -160,7 +163,7 @@ def compare_node(
         else:
             outputs = engine.run_node(SingleNode(lowered, model), values[node.input].data)
             actual = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
-    except (MemoryError, ChildLost):  # the machine caused it, not the node
+    except (MemoryError, ChildLost):  # the machine is at fault, not the node
         raise
     except Exception as error:
         reason = str(error)
@@ -188,7 +191,10 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Return the comparison with the known defects of an engine that explain it. No defects leave it unchanged."""
+    """Return the comparison with known defects, which explain it, added to its `detail` and `defects`.
+
+    `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
+    """
     if not defects:
         return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
@@ -202,12 +208,12 @@ def _run_operators(
     values: Mapping[str, TensorBytes],
     cache: dict[tuple[str, int], list[Bytes]],
 ) -> dict[str, Bytes]:
-    """Run the operators of a node, and return the bytes of each of its outputs by name."""
+    """Run the calls of a node that are not in `cache`, and return the bytes of each output of the node by name."""
     cuts = lowered.resolved.cuts
-    # Empty outputs and aliases need no operator. An alias begins at an offset in the bytes of another tensor.
+    # Empty outputs and aliases need no operator. Comparisons lower without views, so an alias is a whole tensor.
     actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
-        actual[alias.output] = values[alias.value].data[alias.byte_offset :]
+        actual[alias.output] = values[alias.value].data
     for call in lowered.calls:
         if (engine.name, call.id) not in cache:
             cache[engine.name, call.id] = engine.run_operator(call.operator, _bound_bytes(call, values))
@@ -216,19 +222,20 @@ def _run_operators(
 
 
 def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
-    """Return the bytes that an operator's input is bound to, padded to its TotalTensorSizeInBytes."""
+    """Return the bytes that an operator's input is bound to, padded to at least its TotalTensorSizeInBytes."""
+    # TotalTensorSizeInBytes is rounded up to a multiple of 4, so the value may have fewer bytes.
     data = values[call.input.value].data[call.input.byte_offset :]
     missing = call.operator.input_tensor.total_tensor_size_in_bytes - data.size
     return np.concatenate([data, np.zeros(missing, np.uint8)]) if missing > 0 else data
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return a sentence about how an output differs from the expected one; empty if it does not differ.
+    """Return how an output differs from the expected one, as the end of a sentence; empty if it does not differ.
 
     Args:
         expected: The expected output.
         actual: The computed bytes, which may be padded to a multiple of 4; None if the output is missing.
-        shape: The shape of the computed output.
+        shape: The output shape of the node's Region.
         bits: The size of an element in bits.
     """
     if expected.shape != shape:

@@ -22,7 +22,7 @@ def shared_device() -> device.Device:
     """Return the one device of this process, opened by the first call. The device is closed when the process ends.
 
     Raises:
-        DeviceError: DirectML is not installed here.
+        DeviceError: DirectML is not installed, or cannot run on this machine.
     """
     from sliceport.directml import device
 
@@ -41,7 +41,8 @@ class DirectML:
         """Run an operator; see `OperatorEngine`.
 
         Raises:
-            DeviceError: DirectML refuses the operator, or the process that runs DirectML failed.
+            DeviceError: DirectML refuses the operator or is not installed, or the process that runs DirectML failed.
+            InvalidDescriptor: A number does not fit its field, or `data` ends before the input tensor does.
         """
         return shared_device().run(operator, data)
 

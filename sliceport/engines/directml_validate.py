@@ -29,6 +29,8 @@ class DirectMLValidate:
         Raises:
             CallFailed: DirectML refuses the operator.
             DeviceError: The library is not installed, cannot be used on this machine, or crashed.
+            InvalidDescriptor: A number does not fit its field.
+            ChildLost: The machine ended the child process for another reason.
         """
         from sliceport.directml.device import CallFailed, install, validator
 
@@ -56,7 +58,8 @@ def _title() -> str:
     """Return the name and the highest feature level of DirectML's validator.
 
     Raises:
-        DeviceError: The library is not installed, or cannot be used on this machine.
+        DeviceError: The library is not installed, cannot be used on this machine, or crashed.
+        ChildLost: The machine ended the child process for another reason.
     """
     from sliceport.directml.device import DeviceError, install, validator
 

@@ -213,3 +213,4 @@ class WritesScript(Protocol):
 
 
 Engine = OperatorEngine | OperatorValidator | NodeEngine
+"""An engine that `compare` can compare on slicing nodes. `diff` runs each `ModelEngine` instead."""

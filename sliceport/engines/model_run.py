@@ -27,7 +27,7 @@ class Finding:
     Attributes:
         kind: `refused`, `different` from the CPU provider, or a known `defect` that the refusal of another node hides.
         node: Name of the node; empty if the search found no node.
-        op_type: Its operator.
+        op_type: Operator of the node; empty if the search found no node.
         message: One sentence.
         defects: The ids of the known defects that explain it.
     """
@@ -45,7 +45,7 @@ class OutputRun:
 
     Attributes:
         name: Its name.
-        element: Its element type.
+        element: The ONNX name of its element type, such as `FLOAT`.
         shape: Its sizes.
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
         difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger; None
@@ -68,7 +68,7 @@ class ModelRun:
     """A run of a whole model on onnxruntime's DirectML provider.
 
     Attributes:
-        facts: The adapter and the versions of the packages.
+        facts: The adapter, its shader model and feature level, and the version of onnxruntime; see `Device.facts`.
         nodes: The nodes with their providers, as `trace_onnx` returns them; empty if the model did not run.
         outputs: The outputs and how far they differ.
         findings: The refusals and differences, with the node if the search found it.
@@ -111,7 +111,7 @@ class ModelRun:
         """Write `report.json` and a `.npy` file for each output into a new folder. The report names the files.
 
         Raises:
-            UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
+            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
         """
 
         def fill(folder: Path) -> None:

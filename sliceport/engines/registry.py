@@ -1,4 +1,7 @@
-"""The installed engines, which register under the entry point group `sliceport.engines`."""
+"""The installed engines, which register under the entry point group `sliceport.engines`.
+
+Functions that return engines raise UsageError if an installed engine cannot be loaded; see `load_entry_points`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,7 @@ GROUP = "sliceport.engines"
 
 @cache
 def engines() -> dict[str, Engine]:
-    """Return all installed engines by name.
-
-    Raises:
-        UsageError: An engine cannot be loaded; see `load_entry_points`.
-    """
+    """Return all installed engines by name, including model engines."""
     return load_entry_points(GROUP, describe_misfit)
 
 
@@ -32,7 +31,11 @@ def describe_misfit(engine: object) -> str:
     """Return why an object is not an engine, as the end of a sentence; empty if it is an engine."""
     if isinstance(engine, OperatorEngine | OperatorValidator | NodeEngine | ModelEngine):
         return ""
-    return "is not an engine: it needs name, description and run_operator, validate, run_node or run_model"
+    return (
+        "is not an engine: it needs name, description, and the members of an operator engine (run_operator), "
+        "a validator (is_ready, validate), a node engine (formats, run_node) or a model engine "
+        "(model_formats, options, version, run_model)"
+    )
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
@@ -59,7 +62,7 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
         format_: The format of the model.
 
     Raises:
-        UsageError: `names` is not a sequence of names, contains an unknown name, or names the reference alone.
+        UsageError: `names` is not a sequence of names, contains an unknown name, or names no engine but the reference.
     """
     available, reference = engines_of(format_.name), format_.reference[0]
     if names is None:

@@ -20,8 +20,8 @@ class Window(NamedTuple):
     """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
     `offset` is the lowest selected index. `size` is the extent from the lowest to the highest selected index,
-    `(n - 1) * |stride| + 1` for `n` indices. `stride` is the signed step; if it is negative, the first selected index
-    is at the window's end. All are in elements.
+    `(n - 1) * |stride| + 1` for `n` indices. `stride` is the signed step, or 1 for a single index. If it is negative,
+    the first selected index is at the window's end. All are in elements.
     """
 
     offset: int
@@ -85,7 +85,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
 
 
 def compose(outer: range, inner: range) -> range:
-    """Return the indices of `outer` at the positions in `inner`.
+    """Return the indices of `outer` at the positions in `inner`, which must be below `len(outer)`.
 
     >>> compose(range(10, 0, -2), range(1, 4, 2))
     range(8, 3, -4)
@@ -117,7 +117,9 @@ def as_range(indices: Sequence[int], size: int) -> range | None:
         return None
     positions = [index % size for index in indices]
     step = positions[1] - positions[0] if len(positions) > 1 else 1
-    selected = range(positions[0], positions[0] + len(positions) * step, step) if positions and step else range(0)
+    if step == 0:  # an index repeats
+        return None
+    selected = range(positions[0], positions[0] + len(positions) * step, step) if positions else range(0)
     return canonicalize(selected) if list(selected) == positions else None
 
 

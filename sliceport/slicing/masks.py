@@ -106,7 +106,7 @@ class Masks:
         axis = 0
         for i in range(count):
             if masks.ellipsis[i]:
-                after_ellipsis = axis + rank - named_axes
+                after_ellipsis = axis + (rank - named_axes)  # one `keep` for each axis that no entry names
                 aligned += [Entry("keep", -1, hidden) for hidden in range(axis, after_ellipsis)]
                 axis = after_ellipsis
             elif masks.new_axis[i]:

@@ -16,7 +16,7 @@ class Cut:
     """One output of a slicing node.
 
     Attributes:
-        output: Name of the value that it writes.
+        output: Name of the value that it writes; empty if the output is left out.
         region: The elements of the node's input that it selects.
         used: Whether a node reads the value, or it is an output of the graph.
     """
@@ -35,7 +35,8 @@ class NodeInModel:
         op_type: Operator type.
         domain: Operator domain; empty for the standard one.
         opset: Version of that domain's operator set.
-        scope: The graph that holds the node: empty for the main graph, else the path of `node.attribute` to it.
+        scope: The graph that holds the node, as the path to it from the main graph: `node.attribute` for each node
+            around it. Empty for the main graph.
         input: Name of the value that is sliced; empty if the node has no input.
         element: ONNX name of the element type of the input (`FLOAT`, `INT64`, ...); empty if unknown.
         outputs: Names of the values that the node writes; an output that is left out has an empty name.

@@ -27,6 +27,10 @@ class Region:
         ranges: The indices selected on each input axis, in output order (`canonicalize`d).
         output_shape: Size of each output axis.
 
+    Raises:
+        InvalidSlice: The number of ranges is not that of input axes, a range is not within its axis, or the lengths of
+            the ranges do not fit the output shape.
+
     >>> x_1_newaxis = Region((2, 3), (range(1, 2), range(3)), (1, 3))
     >>> x_1_newaxis == Region((2, 3), (range(1, 2), range(0, 3)), (1, 3))
     True
@@ -55,7 +59,11 @@ class Region:
 
     @classmethod
     def of(cls, input_shape: Sequence[int], ranges: Sequence[range]) -> Region:
-        """Return the region that keeps every axis: the output shape consists of the lengths of the ranges."""
+        """Return the region that keeps every axis: the output shape consists of the lengths of the ranges.
+
+        Raises:
+            InvalidSlice: The number of ranges is not that of axes, or a range is not within its axis.
+        """
         return cls(tuple(input_shape), tuple(ranges), tuple(map(len, ranges)))
 
     @classmethod
@@ -84,7 +92,10 @@ class Region:
 
     @property
     def selects_all(self) -> bool:
-        """Whether all elements of a non-empty input are selected in order, so that the output may share its buffer."""
+        """Whether the region selects all elements in order, so that input and output may share a buffer.
+
+        The region must not be empty.
+        """
         return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property

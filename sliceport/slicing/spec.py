@@ -80,26 +80,32 @@ class AxisSlice(NamedTuple):
         """
         selected = resolve_axis(*self, size)
         length = len(selected) * self.step
+        # The rows begin at the first selected element, or earlier if they would otherwise end after the axis.
         first = min(selected.start, size - length)
         return AxisSlice(first, first + length, 1) if first >= 0 else None
 
     def is_whole(self, size: int | None) -> bool:
-        """Whether the slice selects all of an axis in order; for an unknown size (None), only `0:INT64_MAX:1` does."""
+        """Return whether the slice selects all of an axis in order.
+
+        For an unknown size (None), only the slice `0:INT64_MAX:1` is recognized.
+        """
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def is_empty_for_every_size(self) -> bool:
-        """Return whether this is a forward slice that selects nothing from an axis of any size."""
-        # The bounds can be compared for every size only if both count from the same side of the axis.
+        """Return whether this is a forward slice whose bounds show that it selects nothing from an axis of any size.
+
+        Bounds that count from different sides of the axis show this only if the end is 0.
+        """
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        If the size is unknown (None), the result is right for every size. It is None if one of the slices goes backward
-        or counts from the end, or if the start or step of the result would exceed INT64_MAX.
+        If the size is unknown (None), the result is right for every size. In this case the result is None if one of
+        the slices goes backward or counts from the end, or if the start or step would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -198,7 +204,7 @@ class SliceSpec:
         """Return the region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: A rule of `check` is broken.
+            InvalidSlice: A rule of `check` is broken, or a sliced axis has more than INT64_MAX elements.
 
         >>> SliceSpec(starts=(0, 1), ends=(2, 9), axes=(1, -3), steps=(1, 2)).resolve((4, 3, 2)).output_shape
         (2, 2, 2)
@@ -253,6 +259,8 @@ class SplitSpec:
     @classmethod
     def with_rest(cls, axis: int, shape: Sequence[int], sizes: Sequence[int]) -> SplitSpec:
         """Return a split of a tensor of `shape`; one size may be -1, which stands for the rest of the axis.
+
+        Only `resolve` checks that the sizes fit the axis.
 
         Raises:
             InvalidSlice: The axis is out of range.
@@ -365,7 +373,7 @@ class StridedSliceSpec:
         """Return the region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: A rule of `check` is broken.
+            InvalidSlice: A rule of `check` is broken, or a sliced axis has more than INT64_MAX elements.
 
         >>> spec = StridedSliceSpec((1, 0), (0, 0), masks=Masks(new_axis=(0, 1), shrink_axis=(1,)))
         >>> spec.resolve((2, 3)).output_shape

@@ -1,4 +1,4 @@
-"""Conversion of arrays to bytes and a number of TensorProto's element types, as the host program expects, and back."""
+"""Conversion between arrays and what the host program exchanges: bytes, and element types as numbers of TensorProto."""
 
 from __future__ import annotations
 
@@ -63,6 +63,11 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
     return number, np.bitwise_or.reduce(elements_by_byte << shifts, axis=1).astype(np.uint8).tobytes()
 
 
+def can_decode(number: int) -> bool:
+    """Return whether `decode` reads elements of this type, which is false for strings and elements below a byte."""
+    return number in _dtypes() and number not in _BITS
+
+
 def decode(number: int, shape: list[int], data: bytes) -> npt.NDArray[Any]:
-    """Return the array of an output, whose elements have at least a byte each."""
+    """Return the array of an output; see `can_decode`."""
     return np.frombuffer(data, _dtypes()[number]).reshape(shape)

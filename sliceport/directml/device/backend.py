@@ -28,6 +28,7 @@ class HostBackend(ABC):
 
         Raises:
             DeviceError: A step failed.
+            OSError: A file cannot be written.
         """
 
     def home(self, folder: Path) -> Path:

@@ -58,7 +58,7 @@ class Device:
         self._timeout = timeout
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self._memory: int | None = None
+        self._memory: int | None = None  # a descriptor
         self._socket: socket.socket | None = None
         self.retries = retries
         self.transient: list[str] = []
@@ -107,14 +107,18 @@ class Device:
             process.wait()
 
     def facts(self) -> dict[str, Any]:
-        """Return the adapter, its shader model, DirectML's highest feature level and onnxruntime's version."""
+        """Return the adapter, its shader model, DirectML's highest feature level and onnxruntime's version.
+
+        Raises:
+            DeviceError: The host program failed, or onnxruntime cannot be loaded.
+        """
         return self._ask({"do": "facts", "levels": list(FeatureLevel)})[0]
 
     def create_operator(self, operator: Operator) -> int:
         """Call IDMLDevice::CreateOperator and return its HRESULT, 0 for success.
 
         Raises:
-            DeviceError: The host program failed.
+            DeviceError: The host program failed, or the device cannot be created.
             InvalidDescriptor: A number does not fit its field.
         """
         image = Image(operator)
@@ -205,7 +209,7 @@ class Device:
         fusion: bool = True,
         weights: Mapping[str, StoredTensor] | None = None,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and also return its nodes with their execution providers.
+        """Run a model like `run_onnx`, with the same errors, and also return its nodes with their execution providers.
 
         Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model with such a node is
         refused. The nodes are those before fusion. Nodes of branches that do not run are returned, too, and so are
@@ -277,7 +281,7 @@ class Device:
         self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request once, and return its answer. A host program that does not answer is killed."""
-        parts = [memoryview(part).cast("B") for part in payload if len(part)]
+        parts = [memoryview(part).cast("B") for part in payload]
         head = protocol.encode_head(request, sum(map(len, parts)))
         if self._process is None:
             self._process = self._start()

@@ -46,8 +46,9 @@ class _Dispatchable:
 
     Attributes:
         dispatchable: The IDMLDispatchable.
-        needs: The result of `_binding_properties` for it.
-        persistent: The memory that the initializer of an operator has written for it, if the operator needs any.
+        needs: The result of `_binding_properties` for the dispatchable.
+        persistent: Memory of a compiled operator, which its initializer has written; None if it needs none, and for an
+            initializer.
     """
 
     dispatchable: ComObject
@@ -61,6 +62,9 @@ class Direct3DDevice(OperatorFactory):
     Args:
         folder: The folder of DirectML.dll.
         adapter: The number of the adapter, in the order of DXGI.
+
+    Attributes:
+        adapter: The name of the adapter.
 
     Raises:
         CallFailed: No adapter has this number, or a device cannot be created on the adapter.
@@ -89,7 +93,11 @@ class Direct3DDevice(OperatorFactory):
         self._compiled: dict[bytes, _Dispatchable] = {}
 
     def shader_model(self) -> str:
-        """Return the adapter's highest shader model, up to 6.6."""
+        """Return the adapter's highest shader model, up to 6.6.
+
+        Raises:
+            CallFailed: The query fails.
+        """
         model = ctypes.c_uint32(0x66)  # the call lowers it to what the adapter supports
         self._d3d.call("CheckFeatureSupport", 13, 7, ctypes.addressof(model), 4)  # D3D12_FEATURE_SHADER_MODEL
         return f"{model.value >> 4}.{model.value & 15}"
@@ -159,11 +167,12 @@ class Direct3DDevice(OperatorFactory):
         dispatchable = prepared.dispatchable
         count, temporary_size, persistent_size = prepared.needs
         count = max(count, 1)  # a heap of descriptors must not be empty
+        # D3D12_DESCRIPTOR_HEAP_DESC: CBV_SRV_UAV, the count, SHADER_VISIBLE
         heap = self._d3d.create("CreateDescriptorHeap", 14, struct.pack("=iIiI", 0, count, 1, 0), _HEAP)
         call_method(self._list.address, 28, 1, struct.pack("=Q", heap.address))  # SetDescriptorHeaps
         # GetCPUDescriptorHandleForHeapStart and GetGPUDescriptorHandleForHeapStart
         starts = _read_struct(heap, 9, "=Q") + _read_struct(heap, 10, "=Q")
-        desc = struct.pack("=4Q", dispatchable.address, *starts, count)
+        desc = struct.pack("=4Q", dispatchable.address, *starts, count)  # DML_BINDING_TABLE_DESC
         table = self.dml.create("CreateBindingTable", 12, desc, _BINDING_TABLE)
         temporary = self._buffer(temporary_size, _DEFAULT, _UNORDERED_ACCESS) if temporary_size else None
         if temporary is not None:

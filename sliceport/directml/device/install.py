@@ -82,7 +82,8 @@ def install_validator(say: Progress = print) -> Path:
     """Install the library that validates operators unless it is installed, and return its folder.
 
     Raises:
-        DeviceError: This machine cannot load the library, the download failed, or the self-test failed.
+        DeviceError: This machine cannot load the library, a step failed, or the self-test failed.
+        ChildLost: The machine ended the process of the self-test.
     """
     if sys.platform == "win32":
         return install(say)
@@ -140,7 +141,11 @@ def _build_host(scratch: Path, say: Progress) -> None:
 
 
 def uninstall() -> bool:
-    """Remove all installations, and return whether there was one."""
+    """Remove all installations, also of the validator, and return whether there was one.
+
+    Raises:
+        OSError: A folder cannot be removed.
+    """
     folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]
     for installation in folders:
         shutil.rmtree(installation)

@@ -50,6 +50,7 @@ class Wheel:
 
         Raises:
             DeviceError: The wheel cannot be downloaded.
+            OSError: A file cannot be written.
         """
         with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as temporary:
             requirements = Path(temporary, "requirements.txt")
@@ -85,10 +86,11 @@ FOR_LINUX = Wheel(
 
 
 def install_libraries(home: Path, say: Callable[[str], None]) -> None:
-    """Put DirectML and onnxruntime for Windows into a folder.
+    """Put DirectML and onnxruntime for Windows into a folder, with a note of their package and version.
 
     Raises:
         DeviceError: The wheel cannot be downloaded.
+        OSError: A file cannot be read or written.
     """
     installed = _find_installed()
     if installed is None:
@@ -105,7 +107,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in `home`. If it has none, return that of the package to download."""
+    """Return `package==version` of the libraries in `home`, or of the package to download if there are no libraries."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 

@@ -10,7 +10,11 @@ from sliceport.directml.device.libraries import read_package_spec
 
 
 def status() -> dict[str, Any]:
-    """Return facts about the installation. If DirectML is installed, they include the result of a self-test."""
+    """Return facts about the installation. If DirectML is installed, they include the result of a self-test.
+
+    Raises:
+        ChildLost: The machine ended the process that asks the validator for its name.
+    """
     backend, folder = install.backend(), install.folder()
     report: dict[str, Any] = {
         "schema_version": 1,

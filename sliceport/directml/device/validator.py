@@ -14,7 +14,6 @@ import mmap
 import os
 import platform
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,8 @@ from sliceport.sandbox.child_process import ChildDied, ChildLost
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
 _E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9  # signed, as C returns an HRESULT
-_OBJECT_IDS = frozenset(
-    uuid.UUID(text).bytes_le
-    for text in (
-        "00000000-0000-0000-c000-000000000046",  # IUnknown
-        "c4fec28f-7966-4e95-9f94-f431cb56c3b8",  # ID3D12Object
-        "189819f1-1db6-4b57-be54-1821339b85f7",  # ID3D12Device
-        "f0db4c7f-fe5a-42a2-bd62-f2a6cf6fc83e",  # IDXCoreAdapter
-    )
-)
 _FEATURES: dict[int, dict[int, int]] = {
-    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, ResourceBindingTier 3, TypedUAVLoadAdditionalFormats
+    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, binding tier 3, UAV loads, 40 address bits, heap tier 2
     1: {},  # ARCHITECTURE
     2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, after a count and a pointer that the caller sets
     7: {0: 0x66},  # SHADER_MODEL 6.6
@@ -131,7 +121,7 @@ class Validator(OperatorFactory):
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
-        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid; 100 is more than all 44 methods.
+        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid. ID3D12Device has 44 methods.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         # device, flags, minimum feature level, interface
@@ -189,7 +179,7 @@ class _ComObject:
 
     def __init__(self, size: int, methods: dict[int, _Method]) -> None:
         # QueryInterface, AddRef and Release
-        iunknown_methods: dict[int, _Method] = {0: self._query_interface, 1: _return_1, 2: _return_1}
+        iunknown_methods: dict[int, _Method] = {0: _refuse_interface, 1: _return_1, 2: _return_1}
         all_methods = iunknown_methods | methods
         self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
         self._table = (ctypes.c_void_p * size)(
@@ -198,10 +188,11 @@ class _ComObject:
         self._object = ctypes.c_void_p(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
 
-    def _query_interface(self, this: int, interface: int, out: int, _: int) -> int:  # noqa: ARG002
-        is_supported = ctypes.string_at(interface, 16) in _OBJECT_IDS
-        ctypes.c_void_p.from_address(out).value = self.address if is_supported else None
-        return 0 if is_supported else _E_NOINTERFACE
+
+def _refuse_interface(this: int, interface: int, out: int, _: int) -> int:  # noqa: ARG001
+    """Answer QueryInterface. The library asks only for ID3D12Device5, which the device lacks."""
+    ctypes.c_void_p.from_address(out).value = None
+    return _E_NOINTERFACE
 
 
 def _return_object(out: int, result: _ComObject) -> int:
@@ -228,11 +219,13 @@ def _check_feature_support(this: int, feature: int, data: int, size: int) -> int
 
 
 def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int:  # noqa: ARG001
+    """Answer IDXCoreAdapter::GetProperty. Every property is 0."""
     ctypes.memset(data, 0, size)
     return 0
 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
+    """Answer IDXCoreAdapter::GetPropertySize."""
     ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)
     return 0
 

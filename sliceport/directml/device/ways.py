@@ -77,4 +77,4 @@ def enter(root: Path, *words: str) -> list[str]:
     if chosen is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise DeviceError(f"no program can be run in the root folder '{root}' ({reasons}).")
-    return [*(WAYS[chosen](root) or ()), *words]
+    return [*(WAYS[chosen](root) or ()), *words]  # the chosen way is never None

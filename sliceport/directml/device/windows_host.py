@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sliceport.directml.abi import relocate
 from sliceport.directml.device import protocol
-from sliceport.directml.device.arrays import dtype_of
+from sliceport.directml.device.arrays import can_decode, dtype_of
 from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.windows import ADAPTER
@@ -111,10 +111,12 @@ class Host:
             call = "Run"
             inputs = request["inputs"]
             ends = accumulate((each["size"] for each in inputs), initial=model_size)
-            contents = (np.frombuffer(payload[a:b], np.uint8) for a, b in pairwise(ends))
+            contents = (np.frombuffer(payload[start:end], np.uint8) for start, end in pairwise(ends))
             feeds, input_arrays = _make_values(ort, inputs, contents)
             results = session.run_with_ort_values(request["outputs"], feeds)
             del input_arrays, weight_arrays
+            if not all(can_decode(result.element_type()) for result in results):
+                raise RuntimeError("an output's element type cannot be sent")
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
         graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
@@ -179,7 +181,7 @@ def _describe_failure(call: str, hresult: int, message: str) -> dict[str, Any]:
 
 
 def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the pipe is closed."""
+    """Answer requests until the pipe is closed. Exit with status 3 if a frame exceeds the limits of `protocol`."""
     while len(prefix := requests.read(protocol.PREFIX.size)) == protocol.PREFIX.size:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:

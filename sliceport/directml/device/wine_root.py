@@ -35,6 +35,8 @@ _DLLS = f"{_LIB}/wine/x86_64-windows"
 _ZLIB = "usr/x86_64-w64-mingw32/lib/zlib1.dll"
 _LEFT_OUT_OF_COMPILER = r"usr/share/(?!mingw-w64/).*|.*/(lto1|lto-wrapper|gcov.*|lib(gomp|ssp|atomic|quadmath).*)"
 _SOURCES = ("host.cpp", "guids.h", "native_vkd3d.h", "apt.conf", "files.txt", "inside.sh")
+"""Files of the package's folder `host` that become part of an installation. `enter.sh` is run from the package."""
+# `_Maybenull_` in DirectML.h and `_stdcall` in onnxruntime's header are words of Microsoft's compiler.
 _OPTIONS = (
     "-std=c++17", "-O1", "-w", "-fms-extensions", "-static", "-s", "-I/mingw/usr/include",
     "-DDML_TARGET_VERSION_USE_LATEST", "-D_Maybenull_=", "-D_stdcall=__stdcall",
@@ -59,7 +61,7 @@ class WineRoot(HostBackend):
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
             machine = f"{sys.platform} on {platform.machine()}"
-            return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
+            return f"this machine is {machine}, and DirectML needs x86-64 Linux or Windows"
         for tool in ("apt-get", "dpkg-deb", "unshare"):
             if shutil.which(tool) is None:
                 return f"the program {tool} is not installed; DirectML needs Debian or a distribution based on it"
@@ -119,7 +121,7 @@ class WineRoot(HostBackend):
         for name in for_root:
             unpack(files[name], root, needed.match)
         for name in for_compiler.keys() - for_root:
-            unpack(files[name], compiler, lambda name: not re.fullmatch(_LEFT_OUT_OF_COMPILER, name))
+            unpack(files[name], compiler, lambda file: not re.fullmatch(_LEFT_OUT_OF_COMPILER, file))
         shutil.rmtree(state)
 
 
@@ -131,7 +133,10 @@ def _inside(root: Path, *words: str) -> list[str]:
 
 
 def _write_system_files(root: Path) -> None:
-    """Create the files that Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine."""
+    """Create the files that Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine.
+
+    Also link the commands that run in the root folder to busybox.
+    """
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):

@@ -287,7 +287,7 @@ class TestElementTypes:
     def test_a_4_bit_cut_inside_a_byte_is_refused(self) -> None:
         code, message = refusal(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")
         assert code == "unaligned_type"
-        assert "INT4 elements have 4 bits, and a bound falls inside an element" in message
+        assert "INT4 elements have 4 bits, and they cannot be moved as whole elements of a data type that" in message
 
     def test_4_bit_tail_of_an_odd_buffer_is_lowered(self) -> None:
         op = operator(lower_one(Region.of((7,), (range(4, 7),)), element="UINT4"))

@@ -73,8 +73,8 @@ def test_other_platforms(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     for name in ("darwin", "linux"):
         monkeypatch.setattr(sys, "platform", name)
-        only = "and only x86-64 Linux and Windows can have it"
-        assert install.missing() == f"this machine is {name} on arm64, {only}"
+        need = "and DirectML needs x86-64 Linux or Windows"
+        assert install.missing() == f"this machine is {name} on arm64, {need}"
     monkeypatch.setattr(sys, "platform", "win32")
     assert isinstance(install.backend(), Windows)
     assert install.missing() == "this machine is arm64, and the libraries are for x86-64"

@@ -88,8 +88,8 @@ def test_lost_device_is_replaced() -> None:
     assert "_device" not in host.__dict__
 
 
-def onnx_request() -> tuple[dict[str, Any], bytes]:
-    data = parse("(float[2] x) => (float[2] y) { y = Neg (x) }").SerializeToString()
+def onnx_request(kind: str = "float", element: int = 1) -> tuple[dict[str, Any], bytes]:
+    data = parse(f"(float[2] x) => ({kind}[2] y) {{ y = Cast <to={element}> (x) }}", 21).SerializeToString()
     inputs = [{"name": "x", "shape": [2], "element": 1, "size": 8}]
     request = {"do": "onnx", "model_size": len(data), "files": [], "weights": [], "inputs": inputs, "outputs": ["y"]}
     return request | {"config": {}}, data + bytes(8)
@@ -130,6 +130,15 @@ def test_failure_names_the_call(monkeypatch: pytest.MonkeyPatch, change: dict[st
     request, payload = onnx_request()
     header, _ = ask(host_with(FakeDevice()), request | change, payload)
     assert header["error"]["call"] == call
+
+
+@pytest.mark.parametrize("output", [("int4", 22), ("string", 8)])
+def test_output_whose_elements_cannot_be_sent_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, output: tuple[str, int]
+) -> None:
+    monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
+    header, _ = ask(host_with(FakeDevice()), *onnx_request(*output))
+    assert header["error"]["message"] == "an output's element type cannot be sent"
 
 
 @NO_PROVIDER
