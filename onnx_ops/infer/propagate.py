@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
 from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.views import Dims
+from onnx_ops.model.views import Dims, fits
 from sliceport.errors import InvalidSlice
+from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
 
 # Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
@@ -60,23 +62,24 @@ _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference co
 _SHRINKING = frozenset(("NonZero", "Compress"))
 
 
-def propagate(model: bytes, bound_names: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *, uses_onnx: bool = True) -> list[Facts]:
     """Return the facts (type, sizes and elements) of every graph input and node output, also in subgraphs.
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
-        bound_names: The names of values whose declared shapes the user has given.
+        bound_shapes: The shapes that the user has given for inputs and outputs of nodes; see `bind_shapes`.
         uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    first = _Propagation(onnx.ModelProto.FromString(model), bound_names, uses_onnx=uses_onnx).run()
-    if any(facts.is_misdeclared for facts in first):
+    propagation = _Propagation(onnx.ModelProto.FromString(model), bound_shapes, uses_onnx=uses_onnx)
+    first = propagation.run()
+    if propagation.contradicts_bound or any(facts.is_misdeclared for facts in first):
         # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
         proto = onnx.ModelProto.FromString(model)
-        second = _Propagation(proto, bound_names, uses_onnx=uses_onnx, trusts_numbers=False).run()
+        second = _Propagation(proto, bound_shapes, uses_onnx=uses_onnx, trusts_numbers=False).run()
         pairs = zip(first, second, strict=True)
         return [replace(facts, is_misdeclared=True) if before.is_misdeclared else facts for before, facts in pairs]
     return first
@@ -84,10 +87,10 @@ def propagate(model: bytes, bound_names: frozenset[str] = frozenset(), *, uses_o
 
 class _Propagation:
     def __init__(
-        self, model: onnx.ModelProto, bound_names: frozenset[str], *, uses_onnx: bool, trusts_numbers: bool = True
+        self, model: onnx.ModelProto, bound_shapes: InputShapes, *, uses_onnx: bool, trusts_numbers: bool = True
     ) -> None:
         self._model = model
-        self._bound_names = bound_names
+        self._bound_shapes = bound_shapes
         self._uses_onnx = uses_onnx
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
@@ -95,6 +98,8 @@ class _Propagation:
         dims = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
         self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
         self._reported: list[Facts] = []
+        self.contradicts_bound = False
+        """Whether inference finds another shape than the user has given for the output of a node."""
         self._visited_nodes = 0
         self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
         self._total_dims = 0
@@ -149,11 +154,10 @@ class _Propagation:
         """Add the declared types of values to `scope`. Leave out declared numbers if they are not trusted."""
         for value in values:
             if value.type.WhichOneof("value"):
-                is_trusted = self._trusts_numbers or value.name in self._bound_names
-                scope.declared[value.name] = value.type if is_trusted else without_numbers(value.type)
+                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
 
     def _fixes_open_size(self, declared: onnx.TypeProto, dims: Dims | None) -> bool:
-        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._bound_names))
+        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._bound_shapes))
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
@@ -167,10 +171,15 @@ class _Propagation:
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
             is_misdeclared = False
-            if name in scope.declared:
+            given = None if scope.depth else self._bound_shapes.get(name)
+            if given is not None and fits(facts.dims, given):
+                facts = replace(facts, dims=tuple(given))
+            elif given is not None:
+                self.contradicts_bound = True
+            elif name in scope.declared:
                 declared = scope.declared[name]
                 dims = trace_open_sizes(node, index, facts.dims, inputs, self._input_symbols)
-                is_misdeclared = name not in self._bound_names and self._fixes_open_size(declared, dims)
+                is_misdeclared = self._fixes_open_size(declared, dims)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
                     facts = fill_in_declared(facts, declared)

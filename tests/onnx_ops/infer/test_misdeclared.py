@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from unittest.mock import patch
 
@@ -13,6 +15,8 @@ from sessions import compute
 
 import sliceport
 from onnx_ops.infer import propagate
+from sliceport.diffing.verify import NotVerified
+from sliceport.errors import UsageError
 
 CUT = "int64[1] starts = {0}, int64[1] ends = {1}, int64[1] axes = {0}"
 WEIGHTS = "float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, int64[2] pairs = {-1,4}"
@@ -111,14 +115,44 @@ def test_declared_rank_that_is_wrong_stays() -> None:
     assert declared == [[0, 4], [1, 1, 4]]
 
 
-@pytest.mark.parametrize("declared", [{}, {"r": "batch,4"}, {"r": "3,4"}])
-def test_shape_that_the_user_gives_for_an_output_of_a_node_is_believed(declared: dict[str, str]) -> None:
-    proto = model("Relu", "batch", declared)
+@pytest.mark.parametrize("declared", [None, "batch,4", "3,4", "1,4", "1,1,4"])
+def test_shape_that_the_user_gives_for_an_output_of_a_node_is_believed(declared: str | None) -> None:
+    proto = model("Relu", "batch", {} if declared is None else {"r": declared})
     lowered = sliceport.lower(proto, input_shapes={"r": (3, 4)})
     assert [each.verdict for each in lowered.nodes] == ["lowered"]
-    assert not [
-        each for each in sliceport.check(proto, input_shapes={"r": (3, 4)}).findings if each.defect.rule == RULE
-    ]
+    findings = sliceport.check(proto, input_shapes={"r": (3, 4)}).findings
+    assert [each.defect.rule for each in findings] == [RULE] * (declared in ("1,4", "1,1,4"))
+
+
+def test_given_shape_of_an_output_wins_over_the_declared_size_before_it() -> None:
+    proto = parse(
+        f"""(float[n,4] x, int64[2] s) => (float[1,4] y) <float[1,4] q, {CUT}>
+        {{ q = Reshape(x, s)  r = Neg(q)  y = Slice(r, starts, ends, axes) }}""",
+        17,
+    )
+    assert [each.verdict for each in sliceport.lower(proto, input_shapes={"r": (3, 4)}).nodes] == ["lowered"]
+
+
+RUNNING: dict[str, Callable[..., object]] = {
+    "compare": sliceport.compare,
+    "diff": partial(sliceport.diff, on="onnxruntime-cpu"),
+    "rewrite": partial(sliceport.rewrite, verify=True),
+    "harden": partial(sliceport.harden, verify=True),
+}
+
+
+@pytest.mark.parametrize("command", ["lower", "check", *RUNNING])
+@pytest.mark.parametrize("batch", ["n", "2"])
+@pytest.mark.parametrize("declared", ["1,4", "n,4", "3,4"])
+def test_given_shape_of_an_output_that_contradicts_the_inputs_is_refused(
+    command: str, batch: str, declared: str
+) -> None:
+    run = RUNNING.get(command) or getattr(sliceport, command)
+    proto = model("Relu", batch, {"r": declared})
+    message = r"'r' is the output of Relu 'r', whose shape is \[2, 4\] for these inputs, not \[3, 4\] as given: "
+    with pytest.raises((UsageError, NotVerified), match=message):
+        run(proto, input_shapes={"x": (2, 4), "r": (3, 4)})
+    run(proto, input_shapes={"x": (2, 4), "r": (2, 4)})
 
 
 BODIES = {
