@@ -37,6 +37,7 @@ class Facts:
         data: The elements, if all of them are known; then they are the same for all inputs of the model.
         integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
             or BOOL with some unknown elements.
+        alternatives: The dims that an If or a Loop may give the value, if its dims depend on data.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 
@@ -45,6 +46,7 @@ class Facts:
     non_tensor_type: bytes = b""
     data: Array | None = None
     integers: Array | None = None
+    alternatives: tuple[Dims | None, ...] = ()
     is_misdeclared: bool = False
 
     @property
