@@ -11,16 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.control_flow import (
     SCAN_WITHOUT_BATCH_OPSET,
     infer_loop,
@@ -36,25 +34,26 @@ from onnx_ops.infer.declared import (
     name_open_sizes,
     without_numbers,
 )
-from onnx_ops.infer.exact import evaluate
+from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
-    INTEGER_LIMITS,
     MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
     Facts,
+    drop_large_data,
     matches_facts,
     read_tensor,
     read_type,
+    write_type,
 )
 from onnx_ops.infer.misdeclared import Evidence, find_misdeclared
 from onnx_ops.infer.rules import apply_own_rule
 from onnx_ops.infer.scope import Scope
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
-from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.views import Dims, fits
+from onnx_ops.model.nodes import is_slicing
+from onnx_ops.model.proto_walk import graphs_of, resolve_references
+from onnx_ops.model.views import fits
 from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
@@ -167,7 +166,7 @@ class _Propagation:
             scope.facts[value.name] = facts
             if argument_dims is not None:
                 self.evidence.compare(len(self.reported), value.type, (argument_dims,))
-            self.reported.append(_drop_large_data(facts))
+            self.reported.append(drop_large_data(facts))
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
@@ -203,7 +202,7 @@ class _Propagation:
             if name:
                 scope.facts[name] = facts
             if is_reported:
-                self.reported[first_output + index] = _drop_large_data(facts)
+                self.reported[first_output + index] = drop_large_data(facts)
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -213,7 +212,7 @@ class _Propagation:
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
         if any(attribute.ref_attr_name for attribute in node.attribute):
-            node = _resolve_references(node, scope.attributes)
+            node = resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
         function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
         if function is not None and domain != STRIDED_SLICE_DOMAIN:
@@ -331,6 +330,8 @@ class _Propagation:
         outputs = [read_type(inferred[name]) if name in inferred else Facts() for name in node.output]
         if not domain and outputs:
             outputs[0].dims = correct_first_output(original, inputs, outputs[0].dims)
+            if node.op_type == "Reshape" and count_elements(inputs[0]) != (count_elements(outputs[0]) or count_elements(inputs[0])):
+                self.evidence.note_failure(inputs)
         return outputs
 
     def _serialize_inputs(
@@ -340,7 +341,7 @@ class _Propagation:
         types, tensors = {}, {}
         for name, facts in zip(node.input, inputs, strict=True):
             if name and (facts.element or facts.non_tensor_type):
-                types[name] = facts.non_tensor_type or _serialize_type(facts.element, facts.dims)
+                types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
                 if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
                     tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
         return types, tensors
@@ -349,7 +350,7 @@ class _Propagation:
         """Return the function that defines an operator. Return None if it has none, or if it needs unknown types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
-            types = [_serialize_type(facts.element, facts.dims) for facts in inputs]
+            types = [write_type(facts.element, facts.dims) for facts in inputs]
             body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
         return body
 
@@ -357,7 +358,7 @@ class _Propagation:
         """Compute the elements of outputs if they are few and engines agree on them. Store them in `outputs`."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
             return
-        _compute_integers(node, inputs, outputs, opset)
+        compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
@@ -391,42 +392,3 @@ class _Propagation:
         if self._total_bytes > _TOTAL_BYTES:
             return Facts(facts.element, facts.dims, facts.non_tensor_type)
         return facts
-
-
-@lru_cache(maxsize=4096)
-def _serialize_type(element: int, dims: Dims | None) -> bytes:
-    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
-    serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
-    return serialized
-
-
-def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
-    is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
-    return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
-
-
-def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
-    resolved = onnx.NodeProto()
-    resolved.CopyFrom(node)
-    del resolved.attribute[:]
-    for attribute in node.attribute:
-        value = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-        if value is not None and value.type == attribute.type:
-            copied = resolved.attribute.add()
-            copied.CopyFrom(value)
-            copied.name = attribute.name
-    return resolved
-
-
-def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`."""
-    sizes = outputs[0].sizes if len(outputs) == 1 else None
-    if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
-        return
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    elements = [facts.list_integers() for facts in inputs]
-    integers = shape_arithmetic.compute_elements(node.op_type, elements, attributes, sizes, opset)
-    if integers is not None:
-        outputs[0].set_integers(integers)
