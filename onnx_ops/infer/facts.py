@@ -56,6 +56,11 @@ class Facts:
         """The dims if all of them are numbers, otherwise None."""
         return static_sizes(self.dims)
 
+    @property
+    def count(self) -> int | None:
+        """The number of elements, or None if a size is unknown."""
+        return None if self.sizes is None else prod(self.sizes)
+
     def list_integers(self) -> Array | None:
         """Return the elements as Python integers, None for each unknown one.
 
