@@ -15,6 +15,8 @@ from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.model.views import Dims
 from sliceport.open_shapes import choose_sizes, fill_sizes
 
+_LEADING, _OTHER = 7, 29
+"""The first primes for open sizes in a trial. Few models are exported at these sizes, as many are at 1 and 2."""
 _EQUAL_SIZE = 24
 """The size of all open axes in a second trial. It has many divisors, as some models divide an axis into parts."""
 
@@ -39,11 +41,11 @@ class Evidence:
     fixed_sizes: dict[str, int] = field(default_factory=dict)
     has_failed: bool = False
 
-    def compare(self, position: int, declared: onnx.TypeProto, alternatives: Iterable[Dims | None]) -> None:
-        """Add a value to `unconfirmed` if one of its possible dims does not confirm a declared number."""
+    def compare(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
+        """Add a value to `unconfirmed` if its inferred facts do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        for inferred in alternatives:
+        for inferred in (self.is_trial and facts.alternatives) or (facts.dims,):
             sizes = (None,) * len(numbers) if inferred is None else inferred
             if len(sizes) != len(numbers):
                 continue  # the ranks contradict each other, so the declared one is ignored
@@ -97,6 +99,10 @@ def _choose_sizes(
         name: None if dims is None else [fixed_sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
         for name, dims in input_dims.items()
     }
-    shapes = choose_sizes(dims_by_input) if size is None else fill_sizes(dims_by_input, {}, size)
+    shapes = (
+        choose_sizes(dims_by_input, leading=_LEADING, other=_OTHER)
+        if size is None
+        else fill_sizes(dims_by_input, {}, size)
+    )
     pairs = [pair for name, shape in shapes.items() for pair in zip(input_dims[name] or (), shape, strict=True)]
     return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)

@@ -164,8 +164,8 @@ class _Propagation:
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
             facts = scope.facts.get(value.name) or fill_in_declared(passed, declared)
             scope.facts[value.name] = facts
-            if argument_dims is not None:
-                self.evidence.compare(len(self.reported), value.type, (argument_dims,))
+            if index < len(arguments):
+                self.evidence.compare(len(self.reported), value.type, arguments[index])
             self.reported.append(drop_large_data(facts))
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
@@ -194,7 +194,7 @@ class _Propagation:
             elif name in scope.declared:
                 declared = scope.declared[name]
                 if is_reported:
-                    self.evidence.compare(first_output + index, declared, facts.alternatives or (facts.dims,))
+                    self.evidence.compare(first_output + index, declared, facts)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
                     facts = fill_in_declared(facts, declared if self._trusts_numbers else without_numbers(declared))
