@@ -59,6 +59,7 @@ from sliceport.slicing import AxisSlice, SliceSpec
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
     from onnx_ops.lowering import AnyModel
+    from sliceport.formats import InputShapes
 
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
 """The engines about which `check` reports: those with proved entries for ONNX models in the table of defects."""
@@ -101,13 +102,14 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
         UsageError: `model` is not a model, or `input_shapes` do not fit it.
     """
     with open_view(model) as (view, _), caching_reads():
-        bind_shapes(view, input_shapes)
-        return NodeFindings(tuple(_Checker(view, frozenset(input_shapes)).run()), ENGINES)
+        contradicted = bind_shapes(view, input_shapes)
+        return NodeFindings(tuple(_Checker(view, input_shapes, contradicted).run()), ENGINES)
 
 
 class _Checker:
-    def __init__(self, view: ModelView, bound_names: frozenset[str]) -> None:
+    def __init__(self, view: ModelView, bound_shapes: InputShapes, contradicted: frozenset[str]) -> None:
         self._view = view
+        self._contradicted = contradicted
         self._opset = view.opset_imports.get("", 1)
         # Before IR version 4, constants are also graph inputs.
         self._inputs = [value for value in view.graph.inputs if value.const_value is None]
@@ -122,8 +124,8 @@ class _Checker:
         }
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        is_needed = self._nodes or bound_names or has_open_inputs(view)
-        self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_names) if is_needed else {}
+        is_needed = self._nodes or bound_shapes or has_open_inputs(view)
+        self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
     def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the nodes.
@@ -144,11 +146,13 @@ class _Checker:
 
     def _find_fixed_size(self) -> Iterator[NodeFinding]:
         """Report the first node with an output whose declared size is a number, although the inputs leave it open."""
-        if not any(facts.is_misdeclared for facts in self._facts.values()):
+        if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return
         for scope, node in scoped_nodes(self._view.graph):
             values = [*node.outputs, *(value for graph in graphs_in(node) for value in graph.inputs)]
-            if any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values):
+            if any(
+                self._facts.get(value, NO_FACTS).is_misdeclared or value.name in self._contradicted for value in values
+            ):
                 name = self._view.written_name(node)
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
                 return

@@ -31,9 +31,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     is_open = has_open_inputs(model)
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
-    resolved = resolve_shapes(
-        model, [record.node for record in records], frozenset(input_shapes or ()), has_open_inputs=is_open
-    )
+    resolved = resolve_shapes(model, [record.node for record in records], input_shapes or {}, has_open_inputs=is_open)
     # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.nodes import LARGE_BYTES, constant, is_standard, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
-from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, static_sizes
+from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
+from sliceport.formats import InputShapes
 
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
@@ -28,30 +29,42 @@ def has_open_inputs(model: ModelView) -> bool:
     return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
 
 
-def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
+def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> frozenset[str]:
     """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
-    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred.
+    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred. Their
+    declared shapes are replaced; `infer_shapes` compares the given ones with the inferred ones.
+
+    Returns:
+        The names of the outputs of nodes whose declared rank or number contradicts the given shape.
 
     Raises:
-        UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one, a name is unknown,
-            or a symbol gets two sizes.
+        UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one of an input, a name is
+            unknown, or a symbol gets two sizes.
     """
     shapes = read_input_shapes(input_shapes)
     if not shapes:
-        return
-    values = {value.name: value for value in model.graph.inputs}
-    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in shapes}
+        return frozenset()
+    inputs = {value.name: value for value in model.graph.inputs}
+    outputs = {output.name: output for node in model.graph for output in node.outputs if output.name in shapes}
     sizes: dict[str, int] = {}
-    for name, shape in shapes.items():
-        if name not in values:
+    contradicted = set()
+    for name in sorted(shapes, key=outputs.__contains__):  # if a symbol gets two sizes, that of the inputs counts
+        value = outputs.get(name) or inputs.get(name)
+        if value is None:
             input_names = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {input_names}.")
-        declared = dims_of(values[name].shape)
-        if declared is not None:
-            _match_shape(name, declared, shape, sizes)
-        model.set_shape(values[name], shape)
+        declared = dims_of(value.shape)
+        if declared is not None and name not in outputs:
+            _match_shape(name, declared, shapes[name], sizes)
+        elif declared is not None:
+            pairs = zip(declared, shapes[name], strict=False)
+            sizes = {dim: size for dim, size in pairs if isinstance(dim, str) and dim} | sizes
+            if not fits(declared, shapes[name]):
+                contradicted.add(name)
+        model.set_shape(value, shapes[name])
     _substitute_symbols(model, sizes)
+    return frozenset(contradicted)
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
@@ -141,7 +154,7 @@ class ResolvedNodes:
 
 
 def resolve_shapes(
-    model: ModelView, slicing: Sequence[NodeView], bound_names: frozenset[str], *, has_open_inputs: bool
+    model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes, *, has_open_inputs: bool
 ) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
@@ -151,20 +164,24 @@ def resolve_shapes(
     Args:
         model: The model.
         slicing: Its slicing nodes.
-        bound_names: The names of values whose shapes the user has given.
+        bound_shapes: The shapes that the user has given; see `bind_shapes`.
         has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
             values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
     """
     resolved = ResolvedNodes()
     trusted = slicing
     if has_open_inputs:
-        trusted = [node for node in slicing if _is_slice_of_input(node, bound_names)]
+        trusted = [node for node in slicing if _is_slice_of_input(node)]
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
-    if len(trusted) == len(slicing) and _is_resolved(model, slicing, unresolved):
+    # The shapes given for outputs of nodes are compared with the inferred ones.
+    needs_inference = len(trusted) < len(slicing) or not bound_shapes.keys() <= {
+        value.name for value in model.graph.inputs
+    }
+    if not needs_inference and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
-    facts = infer_shapes(model, bound_names)
+    facts = infer_shapes(model, bound_shapes)
     resolved.untaken = _find_untaken_nodes(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
@@ -267,10 +284,9 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
     return True
 
 
-def _is_slice_of_input(node: NodeView, bound_names: frozenset[str] = frozenset()) -> bool:
-    """Return whether a node reads an input of a graph, or a value whose shape the user has given."""
+def _is_slice_of_input(node: NodeView) -> bool:
     data = node.inputs[0] if node.inputs else None
-    return data is not None and (data.is_graph_input() or data.name in bound_names)
+    return data is not None and data.is_graph_input()
 
 
 def _is_small_constant(value: ValueView) -> bool:

@@ -181,6 +181,14 @@ def sizes_of_shape(shape: ShapeView) -> Sizes:
     return tuple([dim if isinstance(dim, int) else None for dim in shape])
 
 
+def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
+    """Return whether a value with these dims can have these sizes."""
+    if dims is None:
+        return True
+    pairs = zip(dims, sizes, strict=False)
+    return len(dims) == len(sizes) and not any(isinstance(dim, int) and dim != size for dim, size in pairs)
+
+
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
     """Return the sizes of a shape or of dims. Return None unless all of them are known."""
     listed = None if dims is None else list(dims)

@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.resolve import bind_shapes
+from onnx_ops.lowering import open_view
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.nodes import read_int, sizes_of
 from onnx_ops.model.views import dims_of
@@ -37,14 +40,14 @@ def make_inputs(
 
     Args:
         model: The model, its functions inlined.
-        shapes: Sizes by name, for inputs with open sizes. Sizes for outputs of nodes are accepted and ignored.
+        shapes: Sizes by name, for inputs with open sizes. Sizes of outputs of nodes must follow from those of inputs.
         given: Arrays that are used as they are.
         seed: The seed of the random arrays.
         attempt: See `ModelToRun.make_inputs`.
 
     Raises:
         UsageError: A given array or shape is for an unknown name or does not fit, or an input without an array has an
-            open shape, is not a tensor or has a type that NumPy lacks.
+            open shape, is not a tensor or has a type that NumPy lacks; or an output of a node has another shape.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
@@ -59,7 +62,13 @@ def make_inputs(
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names = computed_names | {value.name or "" for value in model.graph.inputs}
-    return random_inputs.make_inputs(declared, given, shapes, seed, attempt, names)
+    arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names)
+    if not computed_names.isdisjoint(shapes):
+        with open_view(model) as (view, _):
+            all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}
+            bind_shapes(view, all_shapes)
+            infer_shapes(view, all_shapes)
+    return arrays
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:

@@ -51,7 +51,7 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    `shapes` may also contain the names in `values`, which are not inputs. Their shapes have no effect.
+    `shapes` may also contain the names in `values`, which are not inputs. Their shapes are not used.
 
     Raises:
         UsageError: An array does not fit, a name is unknown, the shape of an input is open or too large, or a random
