@@ -28,6 +28,7 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
+from onnx_ops.model.matmul_fusion import find_transposed_data
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -182,6 +183,11 @@ class _Checker:
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
+            first_axes = [self._size_of(data, 0) for data in find_transposed_data(node, self._opset) if not scope]
+            for size in dict.fromkeys(first_axes):
+                if isinstance(size, str):
+                    detail = f"ends the process where {size} is 0"
+                    yield onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, "fragile", detail
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import openvino as ov
+from openvino.op.util import SliceInputDescription
 
 from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.files import read_with_shapes
@@ -15,7 +16,7 @@ from ov_ext.passes import BUILT_IN, inputs_of, kind_of
 from ov_ext.read import SPLITS, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
+from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -58,6 +59,8 @@ def _check(node: ov.Node) -> _Findings:
             yield from _check_built_in(BuiltInNode(node))
         elif kind_of(node) in SPLITS:
             yield from _check_split(node)
+        elif kind_of(node)[0] in ("Loop", "TensorIterator"):
+            yield from _check_sliced_inputs(node)
     except InvalidSlice as error:
         yield NOT_VALID, "invalid", str(error)
 
@@ -84,6 +87,22 @@ def _find_wide_parameter(source: ov.Output) -> str:
         node = node.input_value(0).get_node()
     is_wide = node.get_type_name() == "Parameter" and node.get_output_element_type(0).bitwidth == 64
     return str(node.get_friendly_name()) if is_wide else ""
+
+
+def _check_sliced_inputs(node: ov.Node) -> _Findings:
+    """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
+
+    The plugin begins at index 0 or, with a negative stride, at the last whole part. The size of an axis may be open.
+    """
+    for port in node.get_input_descriptions():
+        if isinstance(port, SliceInputDescription):
+            shape = node.input_value(port.input_index).get_partial_shape()
+            is_open = shape.rank.is_dynamic or shape[port.axis].is_dynamic
+            size = None if is_open else shape[port.axis].get_length()
+            start = port.start if size is None or port.start >= 0 else port.start + size
+            first = 0 if port.stride > 0 else -1 if size is None else size - size % port.part_size - 1
+            if start != first:
+                yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
 
 
 def _check_split(node: ov.Node) -> _Findings:

@@ -51,12 +51,27 @@ def make(
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
     if op == "Slice":
         return opset8.slice(*inputs)
+    if op == "TensorIterator":
+        return iterate(inputs[0], *(int(node.data[0]) for node in inputs[1:]))
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]
     length = max(map(len, lists.values()), default=0)
     padded = [lists.get(name, []) + [0] * (length - len(lists.get(name, []))) for name in MASKS]
     return opset1.strided_slice(*inputs, *padded)
+
+
+def iterate(data: ov.Node, start: int, stride: int, part_size: int, end: int, axis: int) -> ov.Node:
+    """Return a TensorIterator that joins the parts of the data, each as it is."""
+    shape = data.get_output_partial_shape(0)
+    if shape.rank.is_static:
+        shape[axis] = part_size
+    part = ov.op.Parameter(data.get_output_element_type(0), shape)
+    node = opset8.tensor_iterator()
+    node.set_body(ov.Model([opset8.result(part)], [part], "body"))
+    node.set_sliced_input(part, data.output(0), start, stride, part_size, end, axis)
+    node.get_concatenated_slices(node.get_function().get_results()[0].output(0), 0, part_size, part_size, -1, axis)
+    return node
 
 
 def one_slice(

@@ -188,17 +188,17 @@ def by_onnxruntime(example: Example, *, optimized: bool) -> Outcome:
 LEAST_CRASH = 0xC0000000
 """The status of a process that crashes on Windows is this or greater."""
 IN_A_PROCESS = """
-import sys, numpy, onnxruntime
+import json, sys, numpy, onnxruntime
 from onnx import parser
 session = onnxruntime.InferenceSession(parser.parse_model(sys.argv[1]).SerializeToString())
-session.run(None, {"x": numpy.arange(1, 5, dtype=numpy.float32)})
+session.run(None, {"x": numpy.ones(json.loads(sys.argv[2]), numpy.float32)})
 """
 
 
 def by_onnxruntime_elsewhere(example: Example) -> Outcome:
     """Run an example in another process, which it may end."""
     assert isinstance(example.case, OnnxCase)
-    done = run(["-c", IN_A_PROCESS, example.case.text])
+    done = run(["-c", IN_A_PROCESS, example.case.text, json.dumps(data_of(example).shape)])
     has_crashed = done.returncode < 0 or done.returncode >= LEAST_CRASH
     assert has_crashed or not done.returncode, done.stderr
     return EndsProcess(-done.returncode) if has_crashed else gives()

@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, RemoveUnusedFunctionsPass, inliner
+from onnx_ir.passes.common import InlinePass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
-from onnx_ops.model.walk import all_graphs, all_values, model_graphs, model_nodes
+from onnx_ops.model.walk import all_graphs, all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -27,8 +27,7 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    # InlinePass would inline unused functions into each other.
-    RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
+    _remove_unused_functions(model)  # InlinePass would inline them into each other.
     if not model.functions:
         return
     try:
@@ -37,6 +36,20 @@ def inline_functions(model: ir.Model) -> None:
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+
+
+def _remove_unused_functions(model: ir.Model) -> None:
+    """Remove the functions that the model does not call. onnx-ir's pass for this recurses into each call."""
+    used = {}
+    holders: list[ir.Graph | ir.Function] = [model.graph]
+    for holder in holders:  # which grows
+        for node in all_nodes(holder):
+            key = node.op_identifier()
+            if key in model.functions and key not in used:
+                used[key] = model.functions[key]
+                holders.append(used[key])
+    for key in model.functions.keys() - used.keys():
+        del model.functions[key]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
 import onnx
@@ -30,8 +31,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the external weights. onnx's converter drops metadata and doc strings, so they are copied from the
-    model, except for those of tensors.
+    The copy shares the tensors. onnx's converter drops metadata, doc strings and denotations, so they are copied from
+    the model.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
@@ -43,6 +44,8 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     try:
         with defaults_aside(model):
             changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+            softmaxes = [node for node in model_nodes(model) if _may_be_flattened(node, opset)]
+            flattened = {output.name for node in softmaxes for output in node.outputs}
     except (InvalidSlice, DynamicSlice, TypeError) as error:
         raise ModelError(f"a node has an invalid attribute ({error}).") from None
     if changed is not None:
@@ -60,6 +63,12 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
+    for node in model_nodes(raised):
+        if node.op_type == "Reshape" and node.outputs[0].name in flattened and _loses_size_0(node):
+            softmax = node.outputs[0].name
+            raise ModelError(
+                f"onnx's version converter adds a Reshape to the Softmax of {softmax!r}, which may fail at size 0."
+            )
     _copy_annotations(model.graph, raised.graph)
     return raised
 
@@ -68,8 +77,6 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
-    if is_standard(node, "Softmax", "LogSoftmax"):
-        return opset <= _FLATTENING_SOFTMAX and _loses_size_0(node)
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
     if is_standard(node, "Dropout"):
@@ -77,18 +84,24 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
     return is_standard(node, "Upsample", "Resize") and opset <= _ASYMMETRIC_RESIZE and not _repeats_elements(node)
 
 
-def _loses_size_0(node: ir.Node) -> bool:
-    """Return whether a Softmax of known rank may lose a size of 0 of its output in the conversion.
+def _may_be_flattened(node: ir.Node, opset: int) -> bool:
+    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one."""
+    is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
+    return is_softmax and read_int(node, "axis", 1) != -1
 
-    The converter flattens the data into a matrix before the Softmax, and restores the sizes by a Reshape after it. In
-    the shape of a Reshape, 0 copies the size at the same index of the matrix.
+
+def _loses_size_0(reshape: ir.Node) -> bool:
+    """Return whether a Reshape that the converter adds may lose a size of 0, or fail because of it.
+
+    The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. In its shape, 0
+    copies the size at the same index of the matrix.
     """
-    value = node.inputs[0] if node.inputs else None
-    sizes = None if value is None else sizes_of(value)
-    axis = 0 if not sizes else read_int(node, "axis", 1) % len(sizes)
-    # The converter does not flatten at the last axis. An unknown rank is common, so it does not stop the conversion.
-    if sizes is None or axis == len(sizes) - 1:
-        return False
+    softmax, _ = reshape.predecessors()  # the other one computes the shape
+    (flatten,) = softmax.predecessors()
+    axis, data = read_int(flatten, "axis", 1), flatten.inputs[0]
+    sizes = None if data is None else sizes_of(data)
+    if sizes is None:
+        return True
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix are the axes
     # before `axis`, the columns are the axes from `axis` on.
     kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
@@ -139,26 +152,36 @@ def _has_right_types(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy the metadata, doc strings, quantization annotations and external tensors of a graph and its subgraphs.
+    """Copy the metadata, doc strings, denotations, quantization annotations and tensors of a graph and its subgraphs.
 
     Those of a node are copied to the node that computes a value of the same name as the first output.
     """
     after.metadata_props.update(before.metadata_props)
-    for name, value in after.initializers.items():
-        original = before.initializers.get(name)
-        if original is not None and isinstance(original.const_value, ir.ExternalTensor):
-            # An external tensor that onnx-ir reads from a proto does not know the folder of its file.
-            value.const_value = original.const_value
-    values = {value.name: value for value in chain(before.inputs, *(node.outputs for node in before))}
-    for value in chain(after.inputs, *(node.outputs for node in after)):
+    values = {value.name: value for value in _list_values(before)}
+    for value in _list_values(after):
         original = values.get(value.name)
         if original is None:
             continue
         value.metadata_props.update(original.metadata_props)
         value.meta.update(original.meta)
         value.doc_string = original.doc_string or value.doc_string
+        if original.const_value is not None:
+            # It has metadata and, if its data are external, the folder of its file.
+            value.const_value = original.const_value
+        if original.type is not None and value.type is not None:
+            value.type.denotation = original.type.denotation
+        if original.shape is not None and value.shape is not None:
+            for axis in range(min(len(original.shape), len(value.shape))):
+                value.shape.set_denotation(axis, original.shape.get_denotation(axis))
         old, new = original.producer(), value.producer()
         if old is not None and new is not None and value is new.outputs[0]:
             new.metadata_props.update(old.metadata_props)
+            tensors = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
+            new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})
             for graph, twin in zip(graphs_in(old), graphs_in(new), strict=False):
                 _copy_annotations(graph, twin)
+
+
+def _list_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Return the inputs and initializers of a graph, and the values that its nodes compute."""
+    return chain(graph.inputs, graph.initializers.values(), *(node.outputs for node in graph))

@@ -56,15 +56,15 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
         raise DynamicSlice("the shape of its input is not known")
     if node.op_type == "Split":
         split = split_spec(node, opset, shape)
-        return split, split.resolve(shape)
+        return split, _resolve_cached(split, shape)
     spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
-    return spec, (_resolve_cached(spec, shape),)
+    return spec, _resolve_cached(spec, shape)
 
 
 @lru_cache(maxsize=1024)
-def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
-    """Return the Region that a spec selects. The cache saves time because models repeat their slices in each layer."""
-    return spec.resolve(shape)
+def _resolve_cached(spec: SliceSpec | SplitSpec | StridedSliceSpec, shape: tuple[int, ...]) -> tuple[Region, ...]:
+    """Return the Regions that a spec selects. The cache saves time because models repeat their slices in each layer."""
+    return spec.resolve(shape) if isinstance(spec, SplitSpec) else (spec.resolve(shape),)
 
 
 def slice_spec(node: NodeView, opset: int) -> SliceSpec:

@@ -9,6 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
+from onnx_ops.model.matmul_fusion import has_batch_fusion
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.outcome import Skip
@@ -30,9 +31,6 @@ class EinsumForDirectMLPass(NodePass):
     Reported and not fixed: a tensor of unknown rank, or with a label twice; a label known to have size 1 in one tensor
     alone, if it is summed or a summed size may be 0; and sizes that may be 0 if onnxruntime's Reshape would have to
     infer another size, or its MatMul would have to broadcast 1 to 0.
-
-    onnxruntime's CPU provider may crash on the new nodes: it fuses a Transpose and a MatMul, and ends the process if
-    the Transpose moves an empty axis to the place after the batch axes.
     """
 
     op_types = ("Einsum",)
@@ -117,9 +115,17 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 def _arrange(
     nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
 ) -> ir.Value:
-    """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output."""
-    value = _transpose(nodes, value, labels, "".join(groups))
-    return _reshape(nodes, value, groups, groups, sizes, opset)
+    """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
+
+    A Concat with one operand between a Transpose and the MatMul prevents a fusion by onnxruntime's CPU provider.
+    """
+    transposed = _transpose(nodes, value, labels, "".join(groups))
+    arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)
+    is_transposed_last = arranged is transposed is not value
+    if not is_transposed_last or sizes[labels[0]] or not has_batch_fusion(nodes[-1].attributes["perm"].as_ints()):
+        return arranged
+    nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
+    return nodes[-1].outputs[0]
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:

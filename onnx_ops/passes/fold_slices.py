@@ -249,8 +249,8 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether the outputs of a node are small and not strings, and every engine computes the same bits."""
-    if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
+    """Return whether the outputs of a node are small, and every engine computes the same bits."""
+    if any(tensor.nbytes > LARGE_BYTES for tensor in tensors):
         return False
     # Engines may round arithmetic on floats differently, so elements that are not integers may only be moved.
     return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 
 import onnx_ir as ir
 
+from onnx_ops.infer.inference import infer
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
 from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.raise_opset import raise_opset
-from onnx_ops.model.walk import model_graphs
+from onnx_ops.model.walk import model_graphs, model_nodes
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
@@ -75,7 +78,8 @@ def harden_portably(
     opset = standard_opset(model.opset_imports)
     if raises_opset and opset < OPSET:
         try:
-            model = raise_opset(model, OPSET)
+            with _ranks_declared(model):
+                model = raise_opset(model, OPSET)
             notes.append(f"{_RAISED} from {opset} to {OPSET}, by onnx's version converter")
         except ModelError as error:
             notes.append(f"the operator set stays {opset}: {str(error).rstrip('.')}")
@@ -100,6 +104,25 @@ def harden_portably(
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
     last_changes = {(change.op, change.node): change for change in changes}
     return model, build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
+
+
+@contextmanager
+def _ranks_declared(model: ir.Model) -> Iterator[None]:
+    """Declare the inferred shapes of Softmax data that declare none, for the duration of a `with` block.
+
+    onnx's version converter, which infers fewer ranks, adds nodes that may fail at size 0 if it does not know a rank.
+    """
+    data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
+    undeclared = {value: value.type for value in data if value is not None and value.shape is None}
+    with defaults_aside(model):
+        facts = infer(IrModel(model)) if undeclared and not model.functions else {}
+    for value in undeclared.keys() & facts.keys():
+        IrModel(model).set_type(value, facts[value].element, facts[value].dims)
+    try:
+        yield
+    finally:
+        for value, type_ in undeclared.items():
+            value.type, value.shape = type_, None
 
 
 def _lift_parameters(model: ir.Model) -> None:

@@ -15,8 +15,12 @@ LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX",
 """Names of the limits of integers in TOML files and in descriptions of cases."""
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
 """The first of some inputs or outputs in the text format of ONNX: its sizes and its name."""
-_INDICES = {"StridedSlice": ("begin", "end", "strides"), "Slice": ("start", "stop", "step", "axes")}
-"""The index inputs of each operator of OpenVINO."""
+_INDICES = {
+    "StridedSlice": ("begin", "end", "strides"),
+    "Slice": ("start", "stop", "step", "axes"),
+    "TensorIterator": ("start", "stride", "part_size", "end", "axis"),
+}
+"""The index inputs of each operator of OpenVINO. Those of a TensorIterator are attributes of its sliced input."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import openvino as ov
 import pytest
 from openvino import opset1
-from openvino_models import constant, if_model, make, one_slice, parameter
+from openvino_models import constant, if_model, iterate, make, one_slice, parameter
 
 import sliceport
 from sliceport.checking import CheckReport
@@ -62,6 +62,20 @@ def test_indices_of_64_bits_at_run_time_are_fragile() -> None:
         "fragile step-at-run-time cut: its step comes from 'step'",
         "fragile 64-bit-indices-at-run-time cut: wrong if 'start' or 'stop' or 'step' needs more than 32 bits",
     ]
+
+
+@pytest.mark.parametrize(
+    ("size", "start", "stride", "is_found"),
+    [(3, 1, 1, True), (3, -2, 1, True), (3, 0, 1, False), (3, -3, 1, False), (5, 0, 2, False), (-1, 1, 1, True),
+     (-1, 0, 1, False), (3, 1, -1, True), (3, -1, -1, False), (3, 2, -1, False), (5, -1, -2, True), (4, -1, -2, False),
+     (-1, -2, -1, True), (-1, -1, -1, False), (None, 1, 1, True), (None, 0, 1, False)],
+)  # fmt: skip
+def test_start_of_a_sliced_input_is_found(size: int | None, start: int, stride: int, is_found: bool) -> None:
+    data = parameter(None if size is None else [size, 2])
+    node = iterate(data, start, stride, abs(stride), -1 if stride > 0 else 0, 0)
+    node.set_friendly_name("all")
+    found = described(sliceport.check(ov.Model([node], [data], "m")))
+    assert found == ["defect start-of-a-sliced-input all: input 0 starts at " + str(start)] * is_found
 
 
 def test_sizes_that_fix_an_open_axis_are_fragile() -> None:

@@ -96,7 +96,8 @@ for path in sys.argv[1:]:
 
 def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
     """Neither ov_ext nor the emulator is blamed for a defect of OpenVINO, and no defect ends the process."""
-    entries = [(defect.id, example.case) for defect in DEFECTS for example in defect.examples]
+    found = [defect for defect in DEFECTS if defect.handling != "found"]  # nodes that `compare` does not run
+    entries = [(defect.id, example.case) for defect in found for example in defect.examples]
     cases = [(name, case) for name, case in entries if isinstance(case, OpenVINOCase) and not any(case.run_time)]
     paths = [str(tmp_path / f"{i}.xml") for i in range(len(cases))]
     for (_, case), path in zip(cases, paths, strict=True):

@@ -62,6 +62,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
     except Exception as error:  # a runtime may raise anything
         kind = {MemoryError: "memory", ImportError: "absent", ModuleNotFoundError: "absent"}.get(type(error), "error")
+        # sliceport shows the first 300 characters of a message, and marks that more follow.
         return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
 
 

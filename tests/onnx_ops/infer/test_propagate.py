@@ -248,7 +248,7 @@ def test_functions_that_nothing_calls_are_not_inlined() -> None:
 
 
 def test_deep_chains_of_functions_are_inlined() -> None:
-    bodies = {f"F{i}": f"c = local.F{i + 1} (a)" for i in range(300)} | {"F300": "c = Neg (a)"}
+    bodies = {f"F{i}": f"c = local.F{i + 1} (a)" for i in range(1000)} | {"F1000": "c = Neg (a)"}
     made = with_functions("F0", bodies)
     inline_functions(made)
     assert [node.op_type for node in made.graph] == ["Neg"]

@@ -162,6 +162,51 @@ def test_softmax_is_raised_only_if_it_takes_the_same_sizes_afterwards(sizes: str
     assert compute(written, x=empty)[0].shape == empty.shape
 
 
+@pytest.mark.parametrize(("axis", "is_raised"), [(1, False), (-1, True)])
+def test_softmax_of_unknown_rank_is_raised_only_at_the_last_axis(axis: int, is_raised: bool) -> None:
+    graph = (
+        f"(float[2, n, 3] x, int64[k] s) => (float y, float[1, n, 3] z) "
+        f"{{ r = Reshape(x, s)  y = Softmax<axis = {axis}>(r)  z = Slice<starts = [0], ends = [1]>(x) }}"
+    )
+    proto = parse(graph, 9)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    written, result = harden(proto, verify=False)
+    assert opset_of(written) == (13 if is_raised else 9)
+    assert is_raised or "adds a Reshape to the Softmax of 'y', which may fail at size 0" in result.changes.notes[0]
+    assert compute(written, x=np.ones((2, 0, 3), np.float32), s=np.array([2, -1, 3]))[0].shape == (2, 0, 3)
+
+
+def test_softmax_of_inferred_rank_is_raised() -> None:
+    graph = (
+        "(float[n, 2, 3] x) => (float[n, 2, 3] y, float[n, 1, 3] z) <int64[1] c = {2}, int64[1] d = {3}> "
+        "{ a = Shape(x)  b = Slice<starts = [0], ends = [1]>(a)  s = Concat<axis = 0>(b, c, d)  r = Reshape(x, s) "
+        "y = Softmax<axis = 2>(r)  z = Slice<starts = [0], ends = [1], axes = [1]>(x) }"
+    )
+    written, _ = harden(parse(graph, 9), verify=False)
+    assert (opset_of(written), operators(written).count("Reshape")) == (13, 1)
+
+
+def test_metadata_of_tensors_and_values_stay_where_the_operator_set_is_raised() -> None:
+    body = "b () => (float[a, c] NAME) { t = Constant<value = float[1, 1] {1}>()  NAME = Add(r, t) }"
+    branches = f"then_branch = {body.replace('NAME', 'p')}, else_branch = {body.replace('NAME', 'q')}"
+    proto = parse(f"(float[n, 4] x, bool i) => (float[a, c] y) <float[4] w = {{1, 2, 3, 4}}> "
+                  f"{{ r = Add(x, w)  y = If(i) <{branches}> }}", 11)  # fmt: skip
+    bodies = [attribute.g for attribute in proto.graph.node[1].attribute]
+    values = [*proto.graph.input, *proto.graph.output, *(body.output[0] for body in bodies)]
+    for value in values:
+        value.type.denotation = "TENSOR"
+        if value.type.tensor_type.shape.dim:
+            value.type.tensor_type.shape.dim[-1].denotation = "DATA_FEATURE"
+    tensors = [*proto.graph.initializer, *(body.node[0].attribute[0].t for body in bodies)]
+    for described in (*values, *tensors):
+        described.doc_string = f"about {described.name}"
+        described.metadata_props.add(key="of", value=described.name or "t")
+    before = str(to_proto(from_proto(proto)))
+    after = str(to_proto(raise_opset(from_proto(proto), 13)))
+    for line in ('doc_string: "about ', "denotation: ", 'key: "of"'):
+        assert after.count(line) == before.count(line) > 3
+
+
 def test_reference_to_an_attribute_outside_a_function_leaves_the_operator_set() -> None:
     nodes = "y = Softmax<axis = 1>(x)  z = Slice<starts = [0], ends = [1]>(x)"
     proto = parse(f"(float[2, 3, 4] x) => (float[2, 3, 4] y, float[a, b, c] z) {{ {nodes} }}", 9)

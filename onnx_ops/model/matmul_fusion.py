@@ -1,0 +1,37 @@
+"""The fusion of a Transpose and a MatMul by onnxruntime's default graph optimisation, which fails on an empty axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx_ops.model.nodes import is_operator, read_ints, sizes_of
+from onnx_ops.model.views import NodeView, ValueView
+
+_FUSED_MATMUL_OPSET = 9
+"""The first operator set whose MatMul is fused."""
+
+
+def has_batch_fusion(perm: Sequence[int]) -> bool:
+    """Return whether onnxruntime fuses a Transpose with a MatMul as a transposition of the batch axes.
+
+    The Transpose moves the first axis behind all batch axes. The process ends if the first axis is empty.
+    """
+    return len(perm) > 2 and list(perm[:-2]) == list(range(1, len(perm) - 1))
+
+
+def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
+    """Yield the data of each Transpose whose batch axes onnxruntime transposes in a fusion with this MatMul.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The perm is not a list of integers or not known.
+    """
+    operands = [value for value in matmul.inputs if value is not None]
+    ranks = {None if (sizes := sizes_of(value)) is None else len(sizes) for value in operands}
+    for value in operands:
+        transpose, dtype = value.producer(), value.dtype
+        # The CPU provider's kernel for the fused node has no other types.
+        is_fused = opset >= _FUSED_MATMUL_OPSET and dtype is not None and dtype.name in ("FLOAT", "DOUBLE")
+        if is_fused and is_operator(transpose, "Transpose") and transpose.inputs[0] is not None:
+            perm = read_ints(transpose, "perm") or ()
+            if has_batch_fusion(perm) and ranks == {len(perm)}:
+                yield transpose.inputs[0]
