@@ -54,8 +54,6 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
             else:
                 yield result
     finally:
-        stop_event.set()
+        supervisor.end_calls(stop_event)
         for thread in threads:
-            while thread.is_alive():
-                supervisor.end_calls()  # repeated, because a call may just have begun
-                thread.join(0.1)
+            thread.join()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 import sandbox_calls
@@ -139,19 +139,24 @@ def test_what_a_worker_that_dies_said_is_told() -> None:
 
 def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
     file = tmp_path / "child"
-    thread = threading.Thread(target=_call_and_ignore, args=(sandbox_calls.start_a_child_and_hang, str(file)))
+    stop_event = threading.Event()
+    args = (stop_event, sandbox_calls.start_a_child_and_hang, str(file))
+    thread = threading.Thread(target=_call_and_ignore, args=args)
     thread.start()
     while not file.exists():
         time.sleep(0.02)
-    supervisor.end_calls()
+    supervisor.end_calls(threading.Event())  # of other calls
+    assert thread.is_alive()
+    supervisor.end_calls(stop_event)
     thread.join(60)
     assert not thread.is_alive()
     assert_gone([int(file.read_text())])
+    _call_and_ignore(stop_event, time.sleep, 600)
 
 
-def _call_and_ignore(function: Callable[[str], None], argument: str) -> None:
+def _call_and_ignore(stop_event: threading.Event, function: Callable[[Any], None], argument: object) -> None:
     with pytest.raises(ChildDied):
-        supervisor.call(function, argument, timeout=600)
+        supervisor.call(function, argument, timeout=600, stop_event=stop_event)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much a process has allocated")
