@@ -11,7 +11,6 @@ import os
 import pickle
 import queue
 import re
-import secrets
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
@@ -50,9 +49,6 @@ _INTERVAL = 3.0
 def open_cluster(url: str) -> Runner:
     """Connect to a cluster, and return a runner that gives tasks to its workers.
 
-    The URL names the scheduler. `dask://HOST:PORT` uses the protocol of Dask's configuration; `tcp://HOST:PORT` and
-    `tls://HOST:PORT` name the protocol.
-
     Raises:
         UsageError: The URL has another form, or the scheduler cannot be reached.
         MissingExtra: distributed is not installed.
@@ -90,15 +86,15 @@ class _DaskRunner:
         self._client, self._address = client, address
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
         self._loss_message = f"{loss}; the same command goes on where this one has ended."
-        self._name = f"sliceport-{secrets.token_hex(8)}"
         self._tasks: dict[Any, Task] = {}
         """Tasks under way, by their future. Dask cancels a task if no reference to its future is left."""
-        self._finished: queue.Queue[Any] = queue.Queue()
-        """Futures that are done, in any way."""
+        self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        """Futures that are done, with their results; None if the task failed."""
         self._refusals: dict[str, str] = {}
         """Map the address of each worker that does not fit to the reason."""
         self._fit: list[str] = []
         """Addresses of the workers that may fit."""
+        self._limit = _MIN_FUTURES
         self._has_results = False
         self._waits_for_worker = False
 
@@ -108,37 +104,32 @@ class _DaskRunner:
             journal = open_store(job.root).names("runs")[-1]  # a file that shows a worker the results
             remaining = iter(tasks)
             while True:
-                limit = self._look_for_workers()
-                for task in islice(remaining, max(0, limit - len(self._tasks))):
+                if self._results.empty():
+                    self._look_for_workers()
+                for task in islice(remaining, max(0, self._limit - len(self._tasks))):
                     self._submit(job, task, journal)
                 if not self._tasks:
                     return
-                futures = []
-                with suppress(queue.Empty):
-                    futures.append(self._finished.get(timeout=_INTERVAL))
-                    futures += [self._finished.get() for _ in range(self._finished.qsize())]
-                # If a worker died with a result, Dask repeats its task first. A task that failed has the result None.
-                results = self._ask(self._client.gather, {future: future for future in futures}, errors="skip")
-                for future, result in results.items():
-                    task = self._tasks.pop(future)
-                    done = self._read_future(job, task, future, result)
-                    if done is None:
-                        self._submit(job, task, journal)
-                    else:
-                        yield done
+                try:
+                    future, result = self._results.get(timeout=_INTERVAL)
+                except queue.Empty:
+                    continue
+                task = self._tasks.pop(future)
+                done = self._read_result(job, task, future, result)
+                if done is None:
+                    self._submit(job, task, journal)
+                else:
+                    yield done
         finally:
-            if self._client.status == "running":  # otherwise the scheduler is lost, and its workers end
-                # `run` alone has no time limit, and would wait for a worker that does not answer.
+            client = self._client
+            if client.status == "running":  # otherwise the scheduler is lost, and its workers end
                 with suppress(Exception, CancelledError):  # the cluster may just be ending
-                    self._client.sync(
-                        self._client.run, stop_run, self._name, on_error="ignore", callback_timeout=_TIMEOUT
-                    )
-            self._client.close(timeout=_TIMEOUT)
+                    # `run` alone has no time limit, and would wait for a worker that does not answer.
+                    client.sync(client.run, stop_run, client.id, on_error="ignore", callback_timeout=_TIMEOUT)
+            client.close(timeout=_TIMEOUT)
 
-    def _look_for_workers(self) -> int:
-        """Update the list of workers that may fit, and return the largest number of tasks to have under way.
-
-        Announce it if there is no such worker.
+    def _look_for_workers(self) -> None:
+        """Update the list of workers that may fit, and the limit of tasks under way. Announce a lack of workers.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
@@ -155,17 +146,17 @@ class _DaskRunner:
             if threads:  # they would refuse the tasks again at once
                 time.sleep(_INTERVAL)
         self._waits_for_worker = not self._fit
-        return max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
+        self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
 
     def _submit(self, job: Job, task: Task, journal: str) -> None:
         """Give a task to the scheduler. Prefer workers that have not refused the run."""
-        name, needed = self._name, needed_versions()
+        run, needed = self._client.id, needed_versions()
         model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
         packed = pickle.dumps((job, task, journal, model))
 
         # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
         # sliceport could not load.
-        def do_task() -> tuple[str, Done | str]:
+        def sliceport_task() -> tuple[str, Done | str]:
             from distributed import get_worker
 
             address = get_worker().address
@@ -173,17 +164,24 @@ class _DaskRunner:
                 from sliceport.batch.cluster_worker import serve
             except ImportError as error:
                 return address, f"lacks this version of sliceport ({error}); install it there."
-            return address, serve(name, needed, packed)
+            return address, serve(run, needed, packed)
 
-        options: dict[str, Any] = {"key": f"{name}-{secrets.token_hex(8)}", "retries": _RETRIES}
+        options: dict[str, Any] = {"pure": False, "retries": _RETRIES}  # not pure: each future has a key of its own
         if self._refusals and self._fit:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": self._fit, "allow_other_workers": True}
-        future = self._ask(self._client.submit, do_task, **options)
+        future = self._ask(self._client.submit, sliceport_task, **options)
         self._tasks[future] = task
-        future.add_done_callback(self._finished.put)
+        self._client.loop.add_callback(self._fetch, future)  # type: ignore[union-attr]
 
-    def _read_future(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
+    async def _fetch(self, future: Any) -> None:
+        """Wait for a future. If a worker dies with the result, Dask repeats the task first."""
+        result = None
+        with suppress(Exception, CancelledError):  # the connection is lost
+            result = await self._client.gather(future, errors="skip", asynchronous=True)
+        self._results.put((future, result))
+
+    def _read_result(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
         """Return the outcome of a task. If the worker refused the task, note and announce the reason, and return None.
 
         Raises:

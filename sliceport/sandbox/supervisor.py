@@ -60,7 +60,7 @@ class _Pool:
                 child.close()
 
     def end_calls(self, stop_event: threading.Event) -> None:
-        """Set an event. Kill the child processes of all calls with this event, also later ones: they raise `ChildDied`."""
+        """Set an event, and kill the children of its calls. These calls and later ones with it raise `ChildDied`."""
         with self._lock:
             stop_event.set()
             for child, event in self._busy.items():
@@ -104,7 +104,7 @@ def call(
         forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.
-        stop_event: The event by which `end_calls` ends this call. A child that serves one call alone ignores it.
+        stop_event: An event for `end_calls`, which then ends this call. A child that serves one call alone ignores it.
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses in `child_process`.

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -97,9 +98,9 @@ def count_results(root: Path) -> int:
     return sum(1 for _ in (root / "results").glob("*/*.json"))
 
 
-def count_at_work(worker: int) -> int:
-    """Count the child processes of a worker."""
-    return len(children(worker)) - 1
+def is_at_work(root: Path) -> bool:
+    """Return whether a worker has a scratch folder, too, and not only the client."""
+    return len([*(root / "scratch").glob("*")]) > 1
 
 
 def last_journal(root: Path) -> list[dict[str, Any]]:
@@ -220,19 +221,39 @@ def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None
     assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
 
 
+def test_worker_that_dies_with_a_result_is_missed(tmp_path: Path, site: dict[str, str]) -> None:
+    """The client stands still while the worker finishes and dies, so Dask loses the result."""
+    write_models(tmp_path / "models", ["wait"])
+    words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--timeout", "0"]
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        worker = started.start_worker("--nthreads", "1")
+        process = start(site, *words, "--cluster", started.url)
+        wait_until(lambda: is_at_work(tmp_path / "run"), "the task")
+        process.send_signal(signal.SIGSTOP)
+        (tmp_path / "models" / "open").touch()
+        wait_until(lambda: not is_at_work(tmp_path / "run"), "the result")
+        time.sleep(1)
+        started.kill(worker)
+        time.sleep(1)
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: "waiting for one" in process.said()[1] or process.poll() is not None, "a line")
+        started.start_worker("--nthreads", "1")
+        finish(process, 0)
+
+
 def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
     write_models(tmp_path / "models", ["wait"])
     with Cluster(tmp_path / "cluster", site) as started:
         started.start_scheduler()
-        worker = started.start_worker("--nthreads", "2").pid
+        started.start_worker("--nthreads", "2")
         words = ["lower", tmp_path / "models", "--timeout", "0", "--cluster", started.url, "-o"]
-        first = start(site, *words, tmp_path / "first")
-        wait_until(lambda: count_at_work(worker) == 1, "a process")
-        second = start(site, *words, tmp_path / "second")
-        wait_until(lambda: count_at_work(worker) == 2, "another process")
+        first, second = (start(site, *words, tmp_path / name) for name in ("first", "second"))
+        wait_until(lambda: is_at_work(tmp_path / "first") and is_at_work(tmp_path / "second"), "the tasks")
         first.send_signal(signal.SIGINT)
         finish(first, 130)
-        wait_until(lambda: count_at_work(worker) == 1, "the end of one process")
+        wait_until(lambda: not (tmp_path / "first" / "scratch").exists(), "the end of the task")
+        assert is_at_work(tmp_path / "second")
         (tmp_path / "models" / "open").touch()
         finish(second, 0)
     assert {row["verdict"] for row in read_rows(tmp_path / "second")} == {"clean"}
