@@ -1,5 +1,6 @@
 """A worker that dies, hangs or runs out of memory costs its call and nothing else."""
 
+import errno
 import math
 import os
 import signal
@@ -9,13 +10,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 import sandbox_calls
 import sandbox_child
-from processes import assert_gone, ticks
+from processes import assert_gone, descriptors_left, ticks
 
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
@@ -236,6 +238,31 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(ChildNotStarted, match="could not be started"):
         supervisor.call(os.getpid, timeout=60)
+
+
+def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Timer, "start", fail_to_start_thread)
+    with pytest.raises(ChildNotStarted, match=r"^could not be started \(can't start new thread\)$"):
+        supervisor.call(os.getpid, timeout=60)
+
+
+def fail_to_start_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")
+@pytest.mark.parametrize("forks", [True, False])
+def test_child_that_cannot_start_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch, *, forks: bool) -> None:
+    def fail() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(child_process, "_start", sandbox_child.start_interpreter)
+    monkeypatch.setattr(os, "fork", fail)
+    before = os.listdir("/proc/self/fd")
+    for spare in range(20):
+        with descriptors_left(spare), suppress(ChildNotStarted):
+            child_process.ChildProcess(forks=forks).close()
+        assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files in memory")

@@ -318,13 +318,13 @@ class Device:
             DeviceError: The host program cannot be started.
         """
         environment, descriptors = self._environment, list[int]()
-        if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
-            self._memory = os.memfd_create("sliceport")
-            self._socket, host_socket = socket.socketpair()
-            descriptors = [self._memory, host_socket.detach()]
-            names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
-            environment = environment | dict(zip(names, map(str, descriptors), strict=True))
         try:
+            if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
+                self._memory = os.memfd_create("sliceport")
+                self._socket, host_socket = socket.socketpair()
+                descriptors = [self._memory, host_socket.detach()]
+                names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
+                environment = environment | dict(zip(names, map(str, descriptors), strict=True))
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command,
                 stdin=subprocess.PIPE,
