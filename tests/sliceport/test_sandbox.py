@@ -17,10 +17,11 @@ from typing import IO, Any
 import pytest
 import sandbox_calls
 import sandbox_child
-from processes import assert_gone, descriptors_left, ticks
+from processes import assert_gone, children, descriptors_left, ticks
 
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
+from sliceport.sandbox.held_up import is_held_up
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -238,6 +239,22 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(ChildNotStarted, match="could not be started"):
         supervisor.call(os.getpid, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the threads of a process")
+def test_process_that_computes_is_held_up_unless_it_has_had_its_time() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "(while :; do :; done); true"]) as process:
+        while not (busy := children(process.pid)[1:]):
+            time.sleep(0.02)
+        assert is_held_up(process.pid, 600)
+        while ticks(busy[0]) < 2:
+            time.sleep(0.02)
+        assert not is_held_up(process.pid, 0.01)
+        os.kill(busy[0], signal.SIGSTOP)
+        while is_held_up(process.pid, 600):  # until it has stopped
+            pass
+        os.kill(busy[0], signal.SIGKILL)
+    assert not is_held_up(process.pid, 600)
 
 
 def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:

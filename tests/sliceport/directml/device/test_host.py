@@ -243,6 +243,22 @@ def test_a_command_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Pa
             assert os.listdir("/proc/self/fd") == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone requests are put into memory")
+def test_request_that_does_not_fit_into_memory_is_reported() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Device(["cat"]) as opened:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            with pytest.raises(
+                DeviceError, match=r"^a request of 5000 bytes does not fit into memory \(File too large"
+            ):
+                opened._ask({"do": "run"}, [bytes(5000)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 COUNT_FILES = """
 import json, os, socket, struct, sys
 header, _ = struct.unpack("<IQ", sys.stdin.buffer.read(12))
