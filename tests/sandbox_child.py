@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any
 
 from fork_server import Child
@@ -39,6 +40,8 @@ def fork(log: int, parent_pipe: int) -> Any:
     finally:
         os.close(requests)
         os.close(answers)
+    with suppress(OSError):  # the child has done so already
+        os.setpgid(child.pid, child.pid)  # otherwise `ChildProcess.kill`, which kills a group, might find none yet
     child.stdin, child.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
     return child
 

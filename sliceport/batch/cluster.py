@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import queue
 import re
-import secrets
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Generator, Iterable
@@ -42,15 +42,12 @@ _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
 If it had all tasks, a worker could have many of them. When a worker dies, Dask counts that against each task of the
 worker, and gives up a task after a few deaths.
 """
-_PAUSE = 1.0
-"""Seconds between two attempts while none of the connected workers fits."""
+_INTERVAL = 3.0
+"""Seconds between two looks for workers while no task ends."""
 
 
 def open_cluster(url: str) -> Runner:
     """Connect to a cluster, and return a runner that gives tasks to its workers.
-
-    The URL names the scheduler. `dask://HOST:PORT` uses the protocol of Dask's configuration; `tcp://HOST:PORT` and
-    `tls://HOST:PORT` name the protocol.
 
     Raises:
         UsageError: The URL has another form, or the scheduler cannot be reached.
@@ -89,74 +86,77 @@ class _DaskRunner:
         self._client, self._address = client, address
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
         self._loss_message = f"{loss}; the same command goes on where this one has ended."
-        self._name = f"sliceport-{secrets.token_hex(8)}"
-        self._tasks: dict[str, Task] = {}
-        """Tasks under way, by the key of their future."""
+        self._tasks: dict[Any, Task] = {}
+        """Tasks under way, by their future. Dask cancels a task if no reference to its future is left."""
+        self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        """Futures that are done, with their results; None if the task failed."""
         self._refusals: dict[str, str] = {}
         """Map the address of each worker that does not fit to the reason."""
         self._fit: list[str] = []
         """Addresses of the workers that may fit."""
-        self._limit = 1
-        """Largest number of tasks under way: 1 until a worker is known to fit."""
+        self._limit = _MIN_FUTURES
+        self._has_results = False
+        self._waits_for_worker = False
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Give all tasks to the workers, and yield the outcome of each task once."""
-        from distributed import as_completed
-
         try:
             journal = open_store(job.root).names("runs")[-1]  # a file that shows a worker the results
-            completed, remaining = as_completed(loop=self._client.loop), iter(tasks)
+            remaining = iter(tasks)
             while True:
+                if self._results.empty():
+                    self._look_for_workers()
                 for task in islice(remaining, max(0, self._limit - len(self._tasks))):
-                    completed.add(self._submit(job, task, journal))
+                    self._submit(job, task, journal)
                 if not self._tasks:
                     return
-                self._look_for_workers()
-                futures = {future.key: future for future in completed.next_batch()}
-                # If a worker died with a result, Dask repeats its task first. A task that failed has the result None.
-                results = self._ask(self._client.gather, futures, errors="skip")
-                for key, future in futures.items():
-                    task = self._tasks.pop(key)
-                    done = self._read_future(job, task, future, results[key])
-                    if done is None:
-                        completed.add(self._submit(job, task, journal))
-                    else:
-                        yield done
+                try:
+                    future, result = self._results.get(timeout=_INTERVAL)
+                except queue.Empty:
+                    continue
+                task = self._tasks.pop(future)
+                done = self._read_result(job, task, future, result)
+                if done is None:
+                    self._submit(job, task, journal)
+                else:
+                    yield done
         finally:
-            if self._client.status == "running":  # otherwise the scheduler is lost, and its workers end
-                with suppress(UsageError):  # the cluster may just be ending
+            client = self._client
+            if client.status == "running":  # otherwise the scheduler is lost, and its workers end
+                with suppress(Exception, CancelledError):  # the cluster may just be ending
                     # `run` alone has no time limit, and would wait for a worker that does not answer.
-                    options: Any = {"wait": False, "on_error": "ignore", "callback_timeout": _TIMEOUT}
-                    self._ask(self._client.sync, self._client.run, stop_run, self._name, **options)
-            self._client.close(timeout=_TIMEOUT)
+                    client.sync(client.run, stop_run, client.id, on_error="ignore", callback_timeout=_TIMEOUT)
+            client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the list of workers that may fit. Once a worker has done a task, also update the limit of open tasks.
+        """Update the list of workers that may fit, and the limit of tasks under way. Announce a lack of workers.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
         threads: dict[str, int] = self._ask(self._client.nthreads)
         self._fit = [address for address in threads if address not in self._refusals]
-        if self._limit > 1:  # a worker has done a task
-            self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
-            if threads and not self._fit:
-                time.sleep(_PAUSE)  # all workers that fit have ended, and new ones may connect
-        elif not threads:
-            progress.announce(f"no worker is connected to {self._address}; waiting for one")
-        elif not self._fit:
-            others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
-            raise UsageError(next(iter(self._refusals.values())) + others)
+        if not self._fit:
+            if threads and not self._has_results:
+                others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
+                raise UsageError(next(iter(self._refusals.values())) + others)
+            if not self._waits_for_worker:
+                worker = "worker that fits" if threads else "worker"
+                progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
+            if threads:  # they would refuse the tasks again at once
+                time.sleep(_INTERVAL)
+        self._waits_for_worker = not self._fit
+        self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
 
-    def _submit(self, job: Job, task: Task, journal: str) -> Any:
-        """Give a task to the scheduler, and return its future. Prefer workers that have not refused the run."""
-        name, needed = self._name, needed_versions()
+    def _submit(self, job: Job, task: Task, journal: str) -> None:
+        """Give a task to the scheduler. Prefer workers that have not refused the run."""
+        run, needed = self._client.id, needed_versions()
         model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
         packed = pickle.dumps((job, task, journal, model))
 
         # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
         # sliceport could not load.
-        def do_task() -> tuple[str, Done | str]:
+        def sliceport_task() -> tuple[str, Done | str]:
             from distributed import get_worker
 
             address = get_worker().address
@@ -164,17 +164,24 @@ class _DaskRunner:
                 from sliceport.batch.cluster_worker import serve
             except ImportError as error:
                 return address, f"lacks this version of sliceport ({error}); install it there."
-            return address, serve(name, needed, packed)
+            return address, serve(run, needed, packed)
 
-        options: dict[str, Any] = {"key": f"{name}-{secrets.token_hex(8)}", "retries": _RETRIES}
-        if preferred := [address for address in self._fit if self._refusals and address not in self._refusals]:
+        options: dict[str, Any] = {"pure": False, "retries": _RETRIES}  # not pure: each future has a key of its own
+        if self._refusals and self._fit:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
-            options |= {"workers": preferred, "allow_other_workers": True}
-        future = self._ask(self._client.submit, do_task, **options)
-        self._tasks[future.key] = task
-        return future
+            options |= {"workers": self._fit, "allow_other_workers": True}
+        future = self._ask(self._client.submit, sliceport_task, **options)
+        self._tasks[future] = task
+        self._client.loop.add_callback(self._fetch, future)  # type: ignore[union-attr]
 
-    def _read_future(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
+    async def _fetch(self, future: Any) -> None:
+        """Wait for a future. If a worker dies with the result, Dask repeats the task first."""
+        result = None
+        with suppress(Exception, CancelledError):  # the connection is lost
+            result = await self._client.gather(future, errors="skip", asynchronous=True)
+        self._results.put((future, result))
+
+    def _read_result(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
         """Return the outcome of a task. If the worker refused the task, note and announce the reason, and return None.
 
         Raises:
@@ -185,7 +192,7 @@ class _DaskRunner:
         if result is not None:
             address, outcome = result
             if isinstance(outcome, Done):
-                self._limit = max(self._limit, _MIN_FUTURES)
+                self._has_results = True
                 return outcome
             if address not in self._refusals:
                 self._refusals[address] = f"the worker at {address} {outcome}"

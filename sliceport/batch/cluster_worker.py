@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
 import platform
 import threading
 
-from sliceport.batch.process import RunStopped, process
+from sliceport.batch.process import process
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done
 from sliceport.batch.versions import describe_difference, versions
@@ -17,8 +16,6 @@ from sliceport.sandbox import supervisor
 
 _stop_events: dict[str, threading.Event] = {}
 """An event for each run that this worker has accepted, or that is over. The event is set when the run is over."""
-_runs_of_tasks: list[str] = []
-"""The name of the run of each task under way."""
 
 
 def needed_versions() -> dict[str, str]:
@@ -44,14 +41,12 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     stop_event = _stop_events.setdefault(run, threading.Event())
     store = open_store(job.root)
     scratch = store.new_scratch()
-    _runs_of_tasks.append(run)
     try:
-        if stop_event.is_set():  # from here on, `stop_run` ends the task
-            raise RunStopped
         return process(job, task, scratch, stop_event)
     finally:
-        _runs_of_tasks.remove(run)
         store.remove_scratch(scratch)
+        if stop_event.is_set():
+            supervisor.end_idle()
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
@@ -71,12 +66,7 @@ def describe_refusal(root: str, journal: str, model: str | None) -> str:
     return f"does not see '{missing}'; {rule}."
 
 
-async def stop_run(run: str) -> None:
-    """End the tasks of a run. While this worker has tasks of other runs, wait: `end_calls` would end them as well."""
-    _stop_events.setdefault(run, threading.Event()).set()
-    while run in _runs_of_tasks:
-        if set(_runs_of_tasks) == {run}:
-            supervisor.end_calls()  # repeated, because a call may just have begun
-        await asyncio.sleep(0.05)
-    if not _runs_of_tasks:
-        supervisor.end_idle()
+def stop_run(run: str) -> None:
+    """End the tasks of a run on this worker, and the idle child processes. Tasks of other runs go on."""
+    supervisor.end_calls(_stop_events.setdefault(run, threading.Event()))
+    supervisor.end_idle()

@@ -55,7 +55,8 @@ class UnreadableResult(UsageError):
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Run the command on one model, unless its result is stored already. A failure of the model becomes its result.
 
-    Temporary files go into the local folder `scratch`. The caller sets `stop_event` before it ends child processes.
+    Temporary files go into the local folder `scratch`. The caller may end the child processes by `stop_event`; see
+    `supervisor.end_calls`.
 
     Raises:
         RunStopped: A child process ended, or could not be started, after `stop_event` was set.
@@ -105,11 +106,11 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
     meanwhile, raise the error of the first call.
     """
     try:
-        return supervisor.call_twice(function, *args, **limits)
+        return supervisor.call_twice(function, *args, stop_event=stop_event, **limits)
     except ChildTerminated:
         if stop_event.wait(_SHUTDOWN):
             raise
-        return supervisor.call_twice(function, *args, **limits)
+        return supervisor.call_twice(function, *args, stop_event=stop_event, **limits)
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:

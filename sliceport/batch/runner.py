@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.task import Done, Job, Task
+from sliceport.errors import UsageError
 from sliceport.sandbox import signals, supervisor
 
 Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
@@ -40,11 +41,17 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
         finally:
             results.put(None)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
     ended = 0
     try:
+        for _ in range(jobs):
+            thread = threading.Thread(target=work, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no more threads for this process
+                message = f"--jobs {jobs}: only {len(threads)} can be under way at once ({error}); give fewer."
+                raise UsageError(message) from None
+            threads.append(thread)
         while ended < len(threads):
             result = signals.get_interruptibly(results)
             if isinstance(result, BaseException):
@@ -54,8 +61,6 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
             else:
                 yield result
     finally:
-        stop_event.set()
+        supervisor.end_calls(stop_event)
         for thread in threads:
-            while thread.is_alive():
-                supervisor.end_calls()  # repeated, because a call may just have begun
-                thread.join(0.1)
+            thread.join()

@@ -146,8 +146,14 @@ class Folder(Store):
         path = Path(self.root, name)
         with self._reported("written", name):
             _make_folder(path.parent)
-            with open(path, "ab") as file:
-                file.write(data)
+            with open(path, "ab", buffering=0) as file:
+                end = file.tell()
+                try:
+                    while data:
+                        data = data[file.write(data) :]
+                except OSError:
+                    file.truncate(end)  # a part of a line would damage the line after it
+                    raise
         return True
 
     def scratch_folder(self) -> Path:

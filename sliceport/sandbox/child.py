@@ -177,19 +177,19 @@ def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
 
 def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
     """Return the kind and the data of the next message; None if the stream ends before or in it, as after a crash."""
-    header = _read_exactly(stream, _HEADER.size)
+    header = read_exactly(stream, _HEADER.size)
     if header is None:
         return None
     kind, size = _HEADER.unpack(header)
-    data = _read_exactly(stream, size)
+    data = read_exactly(stream, size)
     return None if data is None else (kind, data)
 
 
-def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
+def read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     """Read `size` bytes from a stream, buffered or not. Return None if the stream ends earlier."""
     parts = []
     while size > 0:
-        part = stream.read(size)
+        part = stream.read(min(size, 2**20))  # a read allocates what it asks for, but a pipe returns less at once
         if not part:
             return None
         parts.append(part)

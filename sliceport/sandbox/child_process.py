@@ -97,30 +97,30 @@ if sys.platform != "win32":
         returncode: int | None = None
 
         def __init__(self, log: int, child_end: int, parent_end: IO[bytes] | None) -> None:
-            requests, to_child = os.pipe()
-            from_child, answers = os.pipe()
-            # Signals are blocked, because Python discards an exception that a handler raises in a hook of `fork`.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-            try:
-                self.pid = os.fork()
-                if self.pid == 0:
-                    try:
-                        os.setpgid(0, 0)  # a group of its own, so that its children are killed with it
-                        for stream in (to_child, from_child):
-                            os.close(stream)
-                        if parent_end is not None:
-                            parent_end.close()  # otherwise the pipe would not break when the parent dies
-                        redirect_standard_streams(log)
-                        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), child_end)
-                    finally:
-                        os._exit(0)  # the child must not return into the code of its parent
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            with contextlib.ExitStack() as on_error:
+                requests, self.stdin = _open_pipe(on_error)
+                self.stdout, answers = _open_pipe(on_error)
+                # Signals are blocked, because Python discards an exception that a handler raises in a hook of `fork`.
+                mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+                try:
+                    self.pid = os.fork()
+                    if self.pid == 0:
+                        try:
+                            os.setpgid(0, 0)  # a group of its own, so that its children are killed with it
+                            for stream in (self.stdin, self.stdout, parent_end):
+                                if stream is not None:
+                                    stream.close()  # otherwise the pipe would not break when the parent dies
+                            redirect_standard_streams(log)
+                            serve(requests, answers, child_end)
+                        finally:
+                            os._exit(0)  # the child must not return into the code of its parent
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                on_error.pop_all()
             with contextlib.suppress(OSError):  # the child has done so already
                 os.setpgid(self.pid, self.pid)
-            os.close(requests)
-            os.close(answers)
-            self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
+            requests.close()
+            answers.close()
 
         def wait(self) -> int:
             """Wait for the end of the child. Return its exit code, or minus the signal that ended it, as Popen does."""
@@ -169,6 +169,7 @@ class ChildProcess:
         """Send a request and wait for the answer. Return whether the answer is an error, and its value.
 
         Raises:
+            ChildNotStarted: The system has no thread for the time limit.
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
@@ -182,6 +183,9 @@ class ChildProcess:
             answer = self._exchange(request)
         except OSError:  # the pipe is broken, because the child has ended
             answer = None
+        except RuntimeError as error:  # the system has no thread for the timer
+            self.close()
+            raise ChildNotStarted(f"could not be started ({error})") from None
         except BaseException:  # such as Ctrl-C: the next call would get this answer
             self.close()
             raise
@@ -366,6 +370,12 @@ def _open_job(process: int) -> Any:
         with contextlib.suppress(OSError):
             return Job(process)
     return None
+
+
+def _open_pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    """Open a pipe, and return the end to read and the end to write. The stack closes both."""
+    read_end, write_end = os.pipe()
+    return stack.enter_context(os.fdopen(read_end, "rb")), stack.enter_context(os.fdopen(write_end, "wb"))
 
 
 @contextlib.contextmanager

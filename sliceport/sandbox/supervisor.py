@@ -29,11 +29,12 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[ChildProcess] = []
-        self._busy: set[ChildProcess] = set()
+        self._busy: dict[ChildProcess, threading.Event | None] = {}
+        """The children that work on a call, with the `stop_event` of the call."""
         self._owner = os.getpid()
 
     @contextlib.contextmanager
-    def borrow(self) -> Iterator[ChildProcess]:
+    def borrow(self, stop_event: threading.Event | None) -> Iterator[ChildProcess]:
         """Yield an idle child process, or a new one. Keep it for the next call unless it failed or must be replaced."""
         if self._owner != os.getpid():  # the process was forked, and the children are its parent's
             self.__init__()  # type: ignore[misc]
@@ -43,24 +44,28 @@ class _Pool:
             child = self._idle.pop() if self._idle else None
         child = child or ChildProcess()
         with self._lock:
-            self._busy.add(child)
+            self._busy[child] = stop_event
+            if stop_event is not None and stop_event.is_set():  # `end_calls` did not see this child
+                child.kill()
         is_reusable = False
         try:
             yield child
             is_reusable = not child.must_be_replaced
         finally:
             with self._lock:
-                self._busy.discard(child)
+                del self._busy[child]
                 if is_reusable:
                     self._idle.append(child)
             if not is_reusable:
                 child.close()
 
-    def end_calls(self) -> None:
-        """Kill the child processes that work on calls of other threads. These calls raise `ChildDied`."""
+    def end_calls(self, stop_event: threading.Event) -> None:
+        """Set an event, and kill the children of its calls. These calls and later ones with it raise `ChildDied`."""
         with self._lock:
-            for child in self._busy:
-                child.kill()
+            stop_event.set()
+            for child, event in self._busy.items():
+                if event is stop_event:
+                    child.kill()
 
     def end_idle(self) -> None:
         """End the child processes that wait for a call. The next call starts a new one."""
@@ -85,6 +90,7 @@ def call(
     is_isolated: bool = False,
     forks: bool = False,
     log: int | None = None,
+    stop_event: threading.Event | None = None,
 ) -> Any:
     """Call a function in a child process and return its result.
 
@@ -98,6 +104,7 @@ def call(
         forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.
+        stop_event: An event for `end_calls`, which then ends this call. A child that serves one call alone ignores it.
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses in `child_process`.
@@ -107,7 +114,8 @@ def call(
     limit = min(bounds) if bounds else None
     request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated))
     is_alone = forks or log is not None
-    lease = contextlib.closing(ChildProcess(forks=forks and _can_fork(), log=log)) if is_alone else _pool.borrow()
+    forks = forks and _can_fork()
+    lease = contextlib.closing(ChildProcess(forks=forks, log=log)) if is_alone else _pool.borrow(stop_event)
     with lease as child:
         is_error, value = child.call(request, timeout)
     if is_error:

@@ -1,5 +1,6 @@
 """A worker that dies, hangs or runs out of memory costs its call and nothing else."""
 
+import errno
 import math
 import os
 import signal
@@ -9,16 +10,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 import sandbox_calls
 import sandbox_child
-from processes import assert_gone, ticks
+from processes import assert_gone, children, descriptors_left, ticks
 
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
+from sliceport.sandbox.held_up import is_held_up
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -139,19 +142,24 @@ def test_what_a_worker_that_dies_said_is_told() -> None:
 
 def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
     file = tmp_path / "child"
-    thread = threading.Thread(target=_call_and_ignore, args=(sandbox_calls.start_a_child_and_hang, str(file)))
+    stop_event = threading.Event()
+    args = (stop_event, sandbox_calls.start_a_child_and_hang, str(file))
+    thread = threading.Thread(target=_call_and_ignore, args=args)
     thread.start()
     while not file.exists():
         time.sleep(0.02)
-    supervisor.end_calls()
+    supervisor.end_calls(threading.Event())  # of other calls
+    assert thread.is_alive()
+    supervisor.end_calls(stop_event)
     thread.join(60)
     assert not thread.is_alive()
     assert_gone([int(file.read_text())])
+    _call_and_ignore(stop_event, time.sleep, 600)
 
 
-def _call_and_ignore(function: Callable[[str], None], argument: str) -> None:
+def _call_and_ignore(stop_event: threading.Event, function: Callable[[Any], None], argument: object) -> None:
     with pytest.raises(ChildDied):
-        supervisor.call(function, argument, timeout=600)
+        supervisor.call(function, argument, timeout=600, stop_event=stop_event)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much a process has allocated")
@@ -231,6 +239,47 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(ChildNotStarted, match="could not be started"):
         supervisor.call(os.getpid, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the threads of a process")
+def test_process_that_computes_is_held_up_unless_it_has_had_its_time() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "(while :; do :; done); true"]) as process:
+        while not (busy := children(process.pid)[1:]):
+            time.sleep(0.02)
+        assert is_held_up(process.pid, 600)
+        while ticks(busy[0]) < 2:
+            time.sleep(0.02)
+        assert not is_held_up(process.pid, 0.01)
+        os.kill(busy[0], signal.SIGSTOP)
+        while is_held_up(process.pid, 600):  # until it has stopped
+            pass
+        os.kill(busy[0], signal.SIGKILL)
+    assert not is_held_up(process.pid, 600)
+
+
+def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Timer, "start", fail_to_start_thread)
+    with pytest.raises(ChildNotStarted, match=r"^could not be started \(can't start new thread\)$"):
+        supervisor.call(os.getpid, timeout=60)
+
+
+def fail_to_start_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")
+@pytest.mark.parametrize("forks", [True, False])
+def test_child_that_cannot_start_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch, *, forks: bool) -> None:
+    def fail() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(child_process, "_start", sandbox_child.start_interpreter)
+    monkeypatch.setattr(os, "fork", fail)
+    before = os.listdir("/proc/self/fd")
+    for spare in range(20):
+        with descriptors_left(spare), suppress(ChildNotStarted):
+            child_process.ChildProcess(forks=forks).close()
+        assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files in memory")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, BinaryIO
@@ -25,11 +25,15 @@ from sliceport.directml.emulator import FILL
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator
 from sliceport.errors import InvalidDescriptor
+from sliceport.sandbox.child import read_exactly
+from sliceport.sandbox.held_up import is_held_up
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
 TIMEOUT = 120.0
-"""Default time limit per request in seconds."""
+"""Default time limit per request in seconds, longer if the machine is busy; see `is_held_up`."""
+_MAX_WAITS = 10
+"""Number of time limits after which a request ends even if the machine is too busy to run the host program."""
 _MAX_TRIES = 3
 _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
@@ -84,13 +88,12 @@ class Device:
 
     def _end_host(self, *, kill: bool = False) -> None:
         """End the host program by closing its pipes, or at once with `kill`, which does not let it finish a request."""
-        process, self._process = self._process, None
-        memory, self._memory = self._memory, None
+        process, memory, files_socket = self._process, self._memory, self._socket
+        self._process = self._memory = self._socket = None
         if memory is not None:
             os.close(memory)
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if files_socket is not None:
+            files_socket.close()
         if process is None:
             return
         if kill:
@@ -286,25 +289,31 @@ class Device:
         if self._process is None:
             self._process = self._start()
         if self._memory is not None:  # shared memory holds the payload instead of the pipe
-            with open(self._memory, "wb", closefd=False) as file:
-                file.seek(0)
-                file.writelines(parts)
+            try:
+                with open(self._memory, "wb", closefd=False) as file:
+                    file.seek(0)
+                    file.writelines(parts)
+            except OSError as error:
+                size = sum(map(len, parts))
+                raise DeviceError(f"a request of {size} bytes does not fit into memory ({error.strerror}).") from None
             parts = []
         # Pipes have no timeout on some platforms, so a thread waits for the answer. The thread ends when the host ends.
         executor = ThreadPoolExecutor(1)
+        waits = 0
         try:
             exchange = executor.submit(_exchange, self._process, [memoryview(head), *parts], self._socket, files)
-            header, reply = exchange.result(self._timeout)
-        except TimeoutError:
+            while not wait([exchange], self._timeout).done:
+                waits += 1  # a busy machine may give the host too little of the processor to answer in time
+                if waits == _MAX_WAITS or not is_held_up(self._process.pid, self._timeout):
+                    break
+            header, reply = exchange.result(0)
+        except BaseException as error:  # such as Ctrl-C, which leaves the pipe in the middle of a frame
             self._end_host(kill=True)
-            raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
-        except (OSError, EOFError, ValueError) as error:  # a program that dies may print something else than an answer
-            self._end_host(kill=True)
-            raise HostDied(
-                f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
-            ) from None
-        except BaseException:  # such as Ctrl-C, which leaves the pipe in the middle of a frame
-            self._end_host(kill=True)
+            program = "the DirectML host program"
+            if isinstance(error, TimeoutError):
+                raise HostTimedOut(f"{program} did not answer within {waits * self._timeout:g} s.") from None
+            if isinstance(error, OSError | EOFError | ValueError):  # a program that dies may print other text
+                raise HostDied(f"{program} ended while it was asked to {request['do']!r} ({error}).") from None
             raise
         finally:
             executor.shutdown(wait=False)
@@ -322,13 +331,13 @@ class Device:
             DeviceError: The host program cannot be started.
         """
         environment, descriptors = self._environment, list[int]()
-        if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
-            self._memory = os.memfd_create("sliceport")
-            self._socket, host_socket = socket.socketpair()
-            descriptors = [self._memory, host_socket.detach()]
-            names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
-            environment = environment | dict(zip(names, map(str, descriptors), strict=True))
         try:
+            if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
+                self._memory = os.memfd_create("sliceport")
+                self._socket, host_socket = socket.socketpair()
+                descriptors = [self._memory, host_socket.detach()]
+                names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
+                environment = environment | dict(zip(names, map(str, descriptors), strict=True))
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command,
                 stdin=subprocess.PIPE,
@@ -371,8 +380,8 @@ def _exchange(
         for path in files:
             with _open_data_file(path) as file:
                 socket.send_fds(files_socket, [b"f"], [file.fileno()])
-    header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
-    return json.loads(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
+    header_size, payload_size = protocol.PREFIX.unpack(_read(process, protocol.PREFIX.size))
+    return json.loads(_read(process, header_size)), _read(process, payload_size)
 
 
 def _open_data_file(path: str) -> BinaryIO:
@@ -382,17 +391,12 @@ def _open_data_file(path: str) -> BinaryIO:
         raise DeviceError(f"'{path}' cannot be read ({error.strerror}).") from None
 
 
-def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
+def _read(process: subprocess.Popen[bytes], size: int) -> bytes:
     assert process.stdout is not None
-    parts: list[bytes] = []
-    while size:
-        # A read allocates as many bytes as it asks for, but a pipe returns fewer at once.
-        part = process.stdout.read(min(size, 2**20))
-        if not part:
-            raise EOFError("it ended without an answer")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    data = read_exactly(process.stdout, size)
+    if data is None:
+        raise EOFError("it ended without an answer")
+    return data
 
 
 def _describe_image(image: Image) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pickle
@@ -11,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -96,6 +96,11 @@ def read_results(root: Path) -> dict[str, bytes]:
 
 def count_results(root: Path) -> int:
     return sum(1 for _ in (root / "results").glob("*/*.json"))
+
+
+def is_at_work(root: Path) -> bool:
+    """Return whether a worker has a scratch folder, too, and not only the client."""
+    return len([*(root / "scratch").glob("*")]) > 1
 
 
 def last_journal(root: Path) -> list[dict[str, Any]]:
@@ -196,16 +201,62 @@ def without_stderr(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None:
-    write_models(tmp_path / "models", [""] * 4)
+    """No worker is there at first, and then the only one dies."""
+    write_models(tmp_path / "models", [*[""] * 4, "wait"])
+    words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--timeout", "0"]
     with Cluster(tmp_path / "cluster", site) as started:
         started.start_scheduler()
-        process = start(site, "lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url)
-        place = f"127.0.0.1:{started.port}"
-        wait_until(lambda: process.said()[1].endswith("\n") or process.poll() is not None, "a line")
-        assert process.said() == ("", f"sliceport: no worker is connected to {place}; waiting for one\n")
+        process = start(site, *words, "--cluster", started.url)
+        line = f"sliceport: no worker is connected to 127.0.0.1:{started.port}; waiting for one\n"
+        wait_until(lambda: process.said()[1] or process.poll() is not None, "a line")
+        assert process.said() == ("", line)
+        worker = started.start_worker("--nthreads", "2")
+        wait_until(lambda: count_results(tmp_path / "run") == 4, "all models but one")
+        started.kill(worker)
+        wait_until(lambda: process.said()[1] != line or process.poll() is not None, "another line")
+        assert process.said() == ("", 2 * line)
         started.start_worker("--nthreads", "2")
+        (tmp_path / "models" / "open").touch()
         finish(process, 0)
     assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
+
+
+def test_worker_that_dies_with_a_result_is_missed(tmp_path: Path, site: dict[str, str]) -> None:
+    """The client stands still while the worker finishes and dies, so Dask loses the result."""
+    write_models(tmp_path / "models", ["wait"])
+    words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--timeout", "0"]
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        worker = started.start_worker("--nthreads", "1")
+        process = start(site, *words, "--cluster", started.url)
+        wait_until(lambda: is_at_work(tmp_path / "run"), "the task")
+        process.send_signal(signal.SIGSTOP)
+        (tmp_path / "models" / "open").touch()
+        wait_until(lambda: not is_at_work(tmp_path / "run"), "the result")
+        time.sleep(1)
+        started.kill(worker)
+        time.sleep(1)
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: "waiting for one" in process.said()[1] or process.poll() is not None, "a line")
+        started.start_worker("--nthreads", "1")
+        finish(process, 0)
+
+
+def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", ["wait"])
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        started.start_worker("--nthreads", "2")
+        words = ["lower", tmp_path / "models", "--timeout", "0", "--cluster", started.url, "-o"]
+        first, second = (start(site, *words, tmp_path / name) for name in ("first", "second"))
+        wait_until(lambda: is_at_work(tmp_path / "first") and is_at_work(tmp_path / "second"), "the tasks")
+        first.send_signal(signal.SIGINT)
+        finish(first, 130)
+        wait_until(lambda: not (tmp_path / "first" / "scratch").exists(), "the end of the task")
+        assert is_at_work(tmp_path / "second")
+        (tmp_path / "models" / "open").touch()
+        finish(second, 0)
+    assert {row["verdict"] for row in read_rows(tmp_path / "second")} == {"clean"}
 
 
 def test_a_model_that_ends_every_worker_is_lost(tmp_path: Path, site: dict[str, str]) -> None:
@@ -315,7 +366,7 @@ def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
 
 def test_task_that_begins_while_its_run_stops_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(store: Folder, make_scratch: Any = Folder.new_scratch) -> Any:
-        asyncio.run(cluster_worker.stop_run("the run"))
+        cluster_worker.stop_run("the run")
         return make_scratch(store)
 
     monkeypatch.setattr(Folder, "new_scratch", stop)

@@ -434,10 +434,8 @@ class TestDeadlyModels:
         thread = threading.Thread(target=work)
         thread.start()
         stopped.wait(0.3)
-        stopped.set()
-        while thread.is_alive():
-            supervisor.end_calls()
-            thread.join(0.1)
+        supervisor.end_calls(stopped)
+        thread.join(60)
         assert len(raised) == 1
         assert not Path(job.root, "results").exists()
         assert not list(scratch.iterdir())

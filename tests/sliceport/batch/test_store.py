@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from platforms import POSIX
 
 from sliceport.batch.store import Folder, open_store
 from sliceport.errors import UsageError
@@ -71,3 +72,21 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytes
 def test_a_folder_without_a_name_is_none(root: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a folder"):
         open_store(root)
+
+
+@POSIX
+def test_append_that_fails_leaves_no_part_of_a_line(tmp_path: Path) -> None:
+    """Otherwise the next line, which may fit again, would continue it."""
+    import resource
+
+    store = Folder(str(tmp_path))
+    store.append("journal", b"first\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
+    try:
+        with pytest.raises(UsageError, match=r"journal' cannot be written \(File too large\)\.$"):
+            store.append("journal", b"second\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store.append("journal", b"third\n")
+    assert store.read("journal") == b"first\nthird\n"

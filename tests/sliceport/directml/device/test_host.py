@@ -15,7 +15,7 @@ import pytest
 from amounts import long_only
 from onnx_models import one_node
 from platforms import POSIX
-from processes import SMALL_HEAPS, assert_gone, children, host_of, resident
+from processes import SMALL_HEAPS, assert_gone, children, descriptors_left, host_of, resident
 
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, install, protocol
@@ -237,10 +237,26 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
 def test_a_command_that_cannot_be_started_leaves_no_descriptor_open(tmp_path: Path) -> None:
     with Device([str(tmp_path / "none")]) as opened:
         before = os.listdir("/proc/self/fd")
-        for _ in range(2):
-            with pytest.raises(DeviceError, match="cannot be started"):
+        for spare in range(20):
+            with descriptors_left(spare), pytest.raises(DeviceError, match="cannot be started"):
                 opened.facts()
             assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone requests are put into memory")
+def test_request_that_does_not_fit_into_memory_is_reported() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Device(["cat"]) as opened:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            with pytest.raises(
+                DeviceError, match=r"^a request of 5000 bytes does not fit into memory \(File too large"
+            ):
+                opened._ask({"do": "run"}, [bytes(5000)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 COUNT_FILES = """
@@ -257,15 +273,8 @@ sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the host program of Windows opens files by their paths")
 def test_more_files_are_sent_than_a_socket_holds_or_a_process_may_open() -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
-    try:
-        with Device([sys.executable, "-c", COUNT_FILES], 60) as opened:
-            assert opened._ask({"files": [{}] * 1000}, files=[os.devnull] * 1000)[0] == {"files": 1000}
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with descriptors_left(100), Device([sys.executable, "-c", COUNT_FILES], 60) as opened:
+        assert opened._ask({"files": [{}] * 1000}, files=[os.devnull] * 1000)[0] == {"files": 1000}
 
 
 def test_frame_begins_with_the_sizes_and_the_header() -> None:

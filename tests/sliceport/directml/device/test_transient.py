@@ -15,7 +15,7 @@ from processes import host_of
 from onnx_ops.verify import verify_directml
 from sliceport.cli.main import main
 from sliceport.directml import device
-from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut
+from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut, client
 from sliceport.directml.device.client import Device
 
 HOST = """
@@ -33,10 +33,10 @@ while (head := sys.stdin.buffer.read(12)):
     what = plan[min(number, len(plan) - 1)]
     if what == "die" or (what == "die of models" and request["do"] == "onnx"):
         sys.exit(3)
-    if what == "hang":
-        time.sleep(600)
+    if what in ("slow", "hang"):
+        time.sleep(1 if what == "slow" else 600)
     error = {"call": "D3D12CreateDevice" if what == "no device" else "Run", "hresult": 0x80004005, "message": what}
-    answer = {} if what in ("answer", "die of models") else {"error": error}
+    answer = {} if what in ("answer", "slow", "die of models") else {"error": error}
     text = json.dumps(answer).encode()
     sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
     sys.stdout.buffer.flush()
@@ -116,6 +116,17 @@ def test_a_request_that_took_too_long_is_not_sent_again(tmp_path: Path, monkeypa
         monkeypatch.setattr(device, "_start", lambda: pytest.fail("a second host"))
         device._timeout = 0.5
         with pytest.raises(HostTimedOut, match="did not answer within 0.5 s"):
+            device.facts()
+
+
+def test_host_that_the_machine_holds_up_gets_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host(tmp_path, "answer", "slow", "answer", "hang", retries=False) as device:
+        device.facts()
+        device._timeout = 0.2
+        monkeypatch.setattr(client, "is_held_up", lambda process, limit: process == host_of(device) and limit == 0.2)
+        assert device.facts() == {}
+        device.facts()
+        with pytest.raises(HostTimedOut, match=r"did not answer within 2 s\."):
             device.facts()
 
 

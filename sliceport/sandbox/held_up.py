@@ -1,0 +1,49 @@
+"""Processes that a busy machine holds up."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_LOOKS, _PAUSE = 20, 0.05
+"""Number of looks at the threads, and seconds between them: a thread may wait for a timer in between."""
+_TICKS_A_SECOND = 100
+"""Unit of the times in /proc, `USER_HZ` of Linux."""
+
+
+def is_held_up(process: int, limit: float) -> bool:
+    """Return whether a process and its descendants have work to do, but computed for less than `limit` seconds.
+
+    They have work to do if one of their threads runs, or waits for a processor or a disk. Return False on systems
+    without /proc.
+    """
+    for _ in range(_LOOKS):
+        states, seconds = _inspect(process)
+        if seconds >= limit:
+            return False
+        if not states.isdisjoint("RD"):  # running or runnable, and uninterruptible: see proc_pid_stat(5)
+            return True
+        time.sleep(_PAUSE)
+    return False
+
+
+def _inspect(process: int) -> tuple[set[str], float]:
+    """Return the states of all threads of a process and its descendants, and the seconds that they have computed."""
+    states: set[str] = set()
+    seconds = 0.0
+    with suppress(OSError):  # the process has ended
+        folder = Path(f"/proc/{process}")
+        seconds = sum(map(int, _read_fields(folder)[11:13])) / _TICKS_A_SECOND  # in user mode and in the kernel
+        for thread in folder.joinpath("task").iterdir():
+            states.add(_read_fields(thread)[0])
+            for child in thread.joinpath("children").read_text().split():
+                states_of_child, seconds_of_child = _inspect(int(child))
+                states |= states_of_child
+                seconds += seconds_of_child
+    return states, seconds
+
+
+def _read_fields(folder: Path) -> list[str]:
+    """Return the fields of a `stat` file after the name of the program, which may contain spaces."""
+    return folder.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()
