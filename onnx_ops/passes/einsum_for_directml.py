@@ -43,7 +43,7 @@ class EinsumForDirectMLPass(NodePass):
             return
         try:
             new_nodes = self._build_product(node, opset)
-        except Skip:
+        except Skip:  # a node with a defect is reported as not fixed, and such a report has no reason
             self.report_change(node, None, defects)
             return
         self.replace_node(node, new_nodes, defects, "MatMul")
@@ -61,8 +61,10 @@ class EinsumForDirectMLPass(NodePass):
         if len(node.inputs) != 2 or list(map(len, shapes)) != [len(left), len(right)]:
             raise Skip("a rank is not known, or the inputs do not fit the equation")
         first, second = (value for value in node.inputs if value is not None)
-        first_sizes, second_sizes = (dict(zip(*pair, strict=True)) for pair in zip((left, right), shapes, strict=True))
-        sizes = first_sizes | second_sizes
+        first_sizes = dict(zip(left, shapes[0], strict=True))
+        second_sizes = dict(zip(right, shapes[1], strict=True))
+        # A size of 1 is broadcast to the size in the other tensor.
+        sizes = first_sizes | {label: size for label, size in second_sizes.items() if size != 1 or label not in left}
         nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
@@ -101,7 +103,7 @@ class EinsumForDirectMLPass(NodePass):
         return nodes
 
 
-Sizes = dict[str, int | None]
+LabelSizes = dict[str, int | None]
 """The size of each label, None for an unknown one."""
 
 
@@ -115,7 +117,7 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 
 
 def _arrange(
-    nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
+    nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: LabelSizes, opset: int
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output."""
     value = _transpose(nodes, value, labels, "".join(groups))
@@ -131,7 +133,7 @@ def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: s
 
 
 def _reshape(
-    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
+    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: LabelSizes, opset: int
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 

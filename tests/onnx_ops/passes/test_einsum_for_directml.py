@@ -82,6 +82,13 @@ def test_einsum_that_may_sum_nothing_of_a_broadcast_batch_is_named() -> None:
     assert change.replacement is None
 
 
+def test_einsum_of_a_broadcast_batch_that_may_be_empty_beside_an_open_row_is_named() -> None:
+    """A Reshape cannot infer the size of the open row if the batch is empty."""
+    graph = '(float[b,2,l,3,4] x, float[1,5,4] z) => (float y) { y = Einsum<equation = "bilmk,bnk->bilmn">(x, z) }'
+    (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
+    assert change.replacement is None
+
+
 @pytest.mark.parametrize("sizes", [(2, 0, 3), (2, 3, 0), (0, 2, 3)])
 def test_einsum_of_an_empty_row_axis_computes_the_same(sizes: tuple[int, ...]) -> None:
     """onnxruntime's MatMul does not broadcast the 1 of the right tensor to a size of 0."""
