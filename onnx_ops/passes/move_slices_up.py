@@ -63,7 +63,8 @@ class MoveSlicesUpPass(NodePass):
         if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
             return
         if value.is_graph_output() or count_uses(value) != 1:
-            raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
+            above_output = f"the output of {above.op_type} {node_name(above)!r}, which it cuts,"
+            raise Skip(f"{above_output} has other readers or is an output of the graph")
         shapes = [self._known_shape(source) for source in above.inputs]
         out_shape = self._known_shape(value)
         entries = read_slice(node, opset, out_shape)
