@@ -62,10 +62,10 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     nodes = list(model.graph.all_nodes())
     hidden = [
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
-        *_parameters_of_contested(nodes),
+        *_nodes_of_contested_parameters(nodes),
         *_find_computed_differently(nodes, facts),
         *_nonzeros_of_scalars(nodes, facts),
-        *_forbidden_shapes(nodes, facts),
+        *_nodes_of_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
         hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
@@ -102,7 +102,7 @@ def _is_random(node: ir.Node) -> bool:
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
-def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+def _nodes_of_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that compute the parameters of contested nodes, which have `OPAQUE_DOMAIN`.
 
     If the parameters became constants, onnxruntime would infer another shape for the contested node than it computes.
@@ -122,9 +122,8 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
     computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
-        if (inputs and all(value in computed or value.is_initializer() for value in inputs)) or is_standard(
-            node, *_SIZES
-        ):
+        is_constant = bool(inputs) and all(value in computed or value.is_initializer() for value in inputs)
+        if is_constant or is_standard(node, *_SIZES):
             computed.update(node.outputs)
             if not _computes_alike(node, facts):
                 yield node
@@ -149,8 +148,10 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
+    # An output that is left out has no name.
     present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
-    return {ir.DataType(number) if (number := facts.get(value, NO_FACTS).element) else None for value in present}
+    numbers = [facts.get(value, NO_FACTS).element for value in present]
+    return {ir.DataType(number) if number else None for number in numbers}
 
 
 def _is_not_float(element: ir.DataType) -> bool:
@@ -164,7 +165,7 @@ def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Itera
             yield node
 
 
-def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _nodes_of_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that compute a shape with a 0 and a -1 for a Reshape with allowzero=1.
 
     If the shape became a constant, onnxruntime would not load the model.

@@ -93,25 +93,27 @@ class PortableSlicePass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        entries = read_slice_by_spec(node, opset, sizes)
+        written = read_slice_by_spec(node, opset, sizes)
+        # `read_as` makes no difference to the other contested Slices: without optimization, onnxruntime's CPU provider
+        # reads them as the specification does.
         if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
                 return
             is_reversal = self.read_as == "onnxruntime"
-            entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
-        entries = normalize(entries, sizes)
-        if not entries:  # no axis is cut
+            written = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in written.items()}
+        cut = normalize(written, sizes)
+        if not cut:
             self.replace_outputs(node, {node.outputs[0]: data})
             return
-        excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
-        entries = self.fill_gaps(entries, sizes)
-        if not excluded and _lists_exactly(node, opset, entries):
-            return
+        excluded = {axis: entry for axis, entry in cut.items() if self._is_excluded(entry)}
         if excluded:
-            new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
+            new_nodes = self._build_without(excluded, data, cut, opset, node.outputs[0])
         else:
-            new_nodes = build_slice(data, entries, opset, lists_steps=True)
+            listed = self.fill_gaps(cut, sizes)
+            if _lists_exactly(node, opset, listed):
+                return
+            new_nodes = build_slice(data, listed, opset, lists_steps=True)
         if not new_nodes:  # the target lacks the step, and there is no other form
             self.report_change(node, None)
             return
