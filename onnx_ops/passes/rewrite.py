@@ -138,9 +138,12 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model until none of them finds anything more.
+    """Run passes over a model until none of them finds anything more. `names` are names in `PASSES`.
 
     Call this function inside `defaults_aside`, and `unmark` after it: contested nodes stay marked.
+
+    Raises:
+        ModelError: The model is not well-formed.
     """
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)

@@ -134,7 +134,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving nodes is worth copying elements that nothing reads, at `gap` indices of an axis.
+    """Return whether saving `saved_nodes` is worth copying `gap` indices of an axis that nothing reads.
 
     The result is False if the number of bytes is not known, and for strings.
     """

@@ -70,6 +70,7 @@ class SiblingsToSplitPass(SlicingPass):
             if part is not None and not part.is_dropped:
                 successors[part.output] = output
                 continue
+            # This output replaces no value, so `replace_nodes` would give it no name, type and shape.
             self.set_value_info(output, data, (*shape[:axis], len(run), *shape[axis + 1 :]), parts[0].output)
             if part is not None:
                 new_nodes += build_with_axes("Squeeze", output, [axis], opset)

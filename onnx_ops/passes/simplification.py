@@ -76,6 +76,7 @@ def simplify(
         UsageError: A pass or an optimizer is not known.
         MissingExtra: An optimizer is not installed.
         ModelError: The model is not well-formed.
+        MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
     check_passes(passes)
     check_optimizers(optimizers)
@@ -106,8 +107,9 @@ def _optimize_in_turn(
         The model; the joined report; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
-    tries_without_gain, onnxruntime_pass = 0, FoldByOnnxruntimePass()
+    onnxruntime_pass = FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
+    tries_without_gain = 0
     for name in cycle(optimizers):
         if tries_without_gain == len(optimizers):
             break
