@@ -50,11 +50,7 @@ class OnnxruntimeCPU:
     }
 
     def version(self) -> str:
-        """Return the version of onnxruntime.
-
-        Raises:
-            MissingExtra: See `onnxruntime_cpu.load`.
-        """
+        """Return the version of onnxruntime. See `onnxruntime_cpu.load` for the errors."""
         from onnx_ops.runtime.onnxruntime_cpu import version
 
         return version()
@@ -126,12 +122,7 @@ class OnnxReference:
         """Return the version of onnx."""
         return version("onnx")
 
-    def run_model(
-        self,
-        model: WholeModel,
-        inputs: Mapping[str, Array],
-        options: Mapping[str, str],  # noqa: ARG002
-    ) -> dict[str, Value]:
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:  # noqa: ARG002
         """Run a model in this process; see `ModelEngine`.
 
         Raises:

@@ -115,11 +115,7 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def open_graph(self, model: Any) -> OnnxGraph:
-        """Read a model for `diff`, which runs parts of it; see `sliceport.diffing.graph.Diffable`.
-
-        Raises:
-            ModelError, UsageError: See `read_complete_model`.
-        """
+        """Read a model for `diff`, which runs parts of it. See `read_complete_model` for the errors."""
         import gc
 
         from onnx_ops.model.io import from_proto

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model | CheckedModel
 
 
-def lower(
-    model: AnyModel,
-    *,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    **options: Any,
-) -> Program:
+def lower(model: AnyModel, *, input_shapes: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Program:
     """Lower every Slice, StridedSlice and Split of a model to DirectML operators.
 
     Args:

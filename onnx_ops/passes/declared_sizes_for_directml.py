@@ -27,7 +27,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         values = [
             (node, value)
             for node in all_nodes(self.analysis.model.graph)
-            for value in (*node.outputs, *(each for graph in graphs_in(node) for each in graph.inputs))
+            for value in (*node.outputs, *(body_input for body in graphs_in(node) for body_input in body.inputs))
         ]
         first = next((node for node, value in values if value in self.value_info.misdeclared), None)
         if first is None:

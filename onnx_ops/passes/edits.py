@@ -74,11 +74,7 @@ class GraphEdits:
         self._positions: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     def replace_nodes(
-        self,
-        position: ir.Node,
-        old: Sequence[ir.Node],
-        new: Sequence[ir.Node],
-        successors: Mapping[ir.Value, ir.Value],
+        self, position: ir.Node, old: Sequence[ir.Node], new: Sequence[ir.Node], successors: Mapping[ir.Value, ir.Value]
     ) -> None:
         """Insert the `new` nodes after `position`, replace values, and remove the `old` nodes.
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_reshape, build_with_axes
+from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.outcome import Skip
 
 Group = str
@@ -41,15 +42,18 @@ class EinsumForDirectMLPass(NodePass):
         defects = einsum_defects(node)
         if not defects:
             return
+        nodes: list[ir.Node] = []
         try:
-            new_nodes = self._build_product(node, opset)
+            self._build_product(nodes, node, opset)
         except Skip:  # a node with a defect is reported as not fixed, and such a report has no reason
+            for new_node in nodes:  # they are not in the graph, but would count as readers of their inputs
+                detach_inputs(new_node)
             self.report_change(node, None, defects)
             return
-        self.replace_node(node, new_nodes, defects, "MatMul")
+        self.replace_node(node, nodes, defects, "MatMul")
 
-    def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
-        """Return nodes that compute what the Einsum computes; the last one writes the result.
+    def _build_product(self, nodes: list[ir.Node], node: ir.Node, opset: int) -> None:
+        """Add to `nodes` what computes the result of the Einsum `node`. The last node writes the result.
 
         Raises:
             Skip: The node cannot be fixed; see the class.
@@ -65,7 +69,6 @@ class EinsumForDirectMLPass(NodePass):
         second_sizes = dict(zip(right, shapes[1], strict=True))
         # A size of 1 is broadcast to the size in the other tensor.
         sizes = first_sizes | {label: size for label, size in second_sizes.items() if size != 1 or label not in left}
-        nodes: list[ir.Node] = []
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
@@ -100,7 +103,6 @@ class EinsumForDirectMLPass(NodePass):
         labels = "".join(groups)
         product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
         _transpose(nodes, product, labels, output_labels)
-        return nodes
 
 
 LabelSizes = dict[str, int | None]

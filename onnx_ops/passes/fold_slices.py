@@ -96,7 +96,7 @@ class FoldSlicesPass(SlicingPass):
         return as_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace each parameter of a node by a constant if every engine computes the same at most 8 KiB for it.
+        """Replace each computed parameter of at most 8 KiB by a constant if it is the same on all engines.
 
         The parameters are all inputs but the first. `folded` is the result of `select_folded`. A node that engines read
         differently is skipped. A Slice or Split is reported as skipped if any parameter is still not constant.
@@ -236,7 +236,7 @@ def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[
     if node.op_type == "Gather":
         tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if tensor is None or tensor.size > MAX_BYTES:  # so many elements seldom fit into MAX_BYTES, so none is read
+        if tensor is None or tensor.size > MAX_BYTES:  # a limit for indices, too
             return None
         indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):

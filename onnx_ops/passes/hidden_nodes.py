@@ -20,14 +20,14 @@ from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import InvalidSlice
 
-_HIDDEN = "SliceportHidden"
+_HIDDEN = "SliceportHidden"  # the operators of hidden nodes begin with it
 _SIZES = ("Shape", "Size")
 """Operators that read only the sizes of their input."""
 _WRONGLY_INFERRED_OPSET = 10
 """The operator set of the Slice for which onnx infers open sizes wrongly."""
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator set of the Split or Unsqueeze that onnxscript's optimizer writes in place of each operator."""
-_BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
+_CHECKED_FOR_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _TRAINING_MODE = 2
 """Index of the input of a Dropout that switches training on."""
@@ -191,7 +191,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
-        if not is_standard(node, *_BY_ONNXSCRIPT) or not node.inputs:
+        if not is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) or not node.inputs:
             continue
         data = node.inputs[0]
         dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims

@@ -8,11 +8,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_reshape, build_with_axes
+from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_reshape, build_with_axes
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
-_RESHAPE_INPUT_OPSET = 5
-"""The first operator set whose Reshape has its shape as an input."""
 _NEGATIVE_AXES_OPSET = 11
 """The first operator set whose Squeeze accepts negative axes."""
 Shape = tuple[int, ...]
@@ -54,7 +52,7 @@ class MatMulForDirectMLPass(NodePass):
         stacks = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
         leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in stacks]
         # The leading sizes of both tensors must be equal, unless one tensor has none.
-        if len(stacks) < 2 or opset < _RESHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
+        if len(stacks) < 2 or opset < SHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
             self.report_change(node, None, defects)
             return
         left, right = stacks

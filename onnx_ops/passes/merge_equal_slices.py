@@ -73,7 +73,7 @@ class MergeEqualSlicesPass(NodePass):
     def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for each output. Outputs that share a key select the same elements.
 
-        One key holds the parameters. If the node cuts one axis to known neighbours, another key holds their indices.
+        One key holds the parameters. If the node cuts one axis to a known run of neighbours, another key holds the run.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])

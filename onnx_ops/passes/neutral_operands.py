@@ -51,7 +51,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
     paths to the outputs of the model: in a Softmax, say, or in a sum with a bias that contains no -0.
 
     Not removed: nodes that may read a signalling NaN, which arithmetic makes quiet; constants that may broadcast the
-    other operand; nodes in functions.
+    other operand, or have more than 1 MiB; nodes in functions.
     """
 
     is_default = False

@@ -49,13 +49,13 @@ class PortablePass(NodePass):
 
     Attributes:
         without: Names in `FORMS` of the forms that the target lacks.
-        read_as: The reading of a contested node that is kept: `standard` or `onnxruntime`; None to leave such a node.
+        read_as: The reading of backward Slices to the greatest integer: `standard` or `onnxruntime`. None leaves them.
     """
 
     reveals_shapes = True
 
     def __init__(self, without: Collection[str] = (), read_as: str | None = None) -> None:
-        """Set the forms of nodes that the target lacks, and the reading of a contested node that is kept."""
+        """Set the attributes; see the class."""
         super().__init__()
         self.without = frozenset(without)
         self.read_as = read_as

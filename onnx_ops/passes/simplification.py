@@ -38,7 +38,7 @@ class Simplification(Rewriting):
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON."""
+        """Return the report as JSON values."""
         counts = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
         return {**super().to_json(), **counts, "left_out": dict(self.left_out)}
 
@@ -55,8 +55,9 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    The passes run again after each optimizer. The result is kept if the model then has fewer nodes, and no more slicing
-    nodes than before. Slicing nodes are not compared if the model has functions, because optimizers inline these.
+    The passes run again after each optimizer. The result of both is kept if it has fewer nodes, and no more slicing
+    nodes, than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
+    these.
 
     onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes

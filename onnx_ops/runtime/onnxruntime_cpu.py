@@ -34,11 +34,7 @@ def load() -> Any:
 
 
 def version() -> str:
-    """Return the version of onnxruntime.
-
-    Raises:
-        MissingExtra: See `load`.
-    """
+    """Return the version of onnxruntime. See `load` for the errors."""
     return str(load().__version__)
 
 

@@ -55,7 +55,7 @@ class Captured(TensorBytes):
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """Return the bytes of an array."""
+        """Return the bytes of an array. Raise TypeError for a type that ONNX lacks."""
         if array.dtype == object or array.dtype.kind == "U":
             return cls(_pack_strings(array), array.shape, STRING)
         import onnx_ir as ir
