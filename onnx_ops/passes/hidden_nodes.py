@@ -14,6 +14,7 @@ from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
+from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
@@ -195,7 +196,6 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             continue
         data = node.inputs[0]
         dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims
-        is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
                 is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
@@ -205,10 +205,10 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             case "Reshape":
                 is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
-                has_known_sizes = output_dims is not None and all(isinstance(dim, int) for dim in output_dims)
-                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not has_known_sizes
+                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and static_sizes(output_dims) is None
             case "ScatterND":
-                is_mistaken = is_open and len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
+                has_constant_indices = len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
+                is_mistaken = has_constant_indices and static_sizes(dims) is None
             case _:
                 # A SplitToSequence with part sizes ignores its keepdims, but the optimizer applies it.
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
@@ -230,7 +230,7 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
     except InvalidSlice:
         return False
     # A Flatten joins the axes before `axis` to one axis, and all other axes to a second one.
-    return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
+    return static_sizes(dims[:axis]) is not None or static_sizes(dims[axis:]) is not None
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:

@@ -64,9 +64,11 @@ class PortablePass(NodePass):
         """Return the bounds by axis. If the target accepts no gaps between axes, fill the gaps with whole axes."""
         if "axis-gaps" not in self.without:
             return entries
-        axes = range(min(entries), max(entries) + 1)
-        ends = [INT64_MAX if sizes is None or (size := sizes[axis]) is None else size for axis in axes]
-        return {axis: entries.get(axis, AxisSlice(0, end, 1)) for axis, end in zip(axes, ends, strict=True)}
+        filled = {}
+        for axis in range(min(entries), max(entries) + 1):
+            size = None if sizes is None else sizes[axis]
+            filled[axis] = entries.get(axis, AxisSlice(0, INT64_MAX if size is None else size, 1))
+        return filled
 
 
 class PortableSlicePass(PortablePass):
@@ -184,13 +186,12 @@ class _Chain:
     def slice(self, entries: Entries, opset: int) -> None:
         """Add a Slice by `entries`, the bounds by axis, unless they are empty."""
         if entries:
-            counts = {
-                axis: None if (size := self.sizes[axis]) is None else len(resolve_axis(*entry, size))
-                for axis, entry in entries.items()
-            }
-            sizes = tuple([counts.get(axis, size) for axis, size in enumerate(self.sizes)])
-            entries = self._owner.fill_gaps(entries, self.sizes)
-            self._add(build_slice(self.value, entries, opset, lists_steps=True), sizes)
+            sizes = list(self.sizes)
+            for axis, entry in entries.items():
+                size = self.sizes[axis]
+                sizes[axis] = None if size is None else len(resolve_axis(*entry, size))
+            listed = self._owner.fill_gaps(entries, self.sizes)
+            self._add(build_slice(self.value, listed, opset, lists_steps=True), tuple(sizes))
 
     def gather(self, axis: int, indices: range) -> None:
         """Add a Gather of `indices` along an axis."""
