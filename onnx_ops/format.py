@@ -149,7 +149,7 @@ class ONNX:
         simplifies = options.get("simplify", False)
         optimizers: Sequence[str]
         if isinstance(simplifies, bool):
-            optimizers = list(self.optimizers)[: int(simplifies)]  # True stands for the first optimizer
+            optimizers = list(self.optimizers)[:1] if simplifies else []
         else:
             optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
 
@@ -179,10 +179,10 @@ class ONNX:
 
         verifiers: dict[str, Callable[..., Verification]]
         verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
-        engine = options.get("verify", False)
-        if not isinstance(engine, bool) and engine not in verifiers:
-            raise unknown_name("verify", engine, list(verifiers))
-        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
+        option = options.get("verify", False)  # the name of an engine, or True for the default one
+        if not isinstance(option, bool) and option not in verifiers:
+            raise unknown_name("verify", option, list(verifiers))
+        verify = verify_rewriting if isinstance(option, bool) else verifiers[option]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(

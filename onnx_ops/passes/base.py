@@ -304,7 +304,7 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes. It runs when they find nothing more, followed by one more round.
+        # Inference takes longer than the passes, so it runs when they find nothing more. One more round follows it.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

@@ -71,8 +71,9 @@ class ValueInfo:
         about each copy. A copy is None for an input that the call leaves out.
         """
         types = {None if copy is None else copy.type for copy in copies}
-        if len(types) == 1 and (type_ := types.pop()) is not None:
-            self.types[value] = type_
+        common_type = types.pop() if len(types) == 1 else None
+        if common_type is not None:
+            self.types[value] = common_type
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])

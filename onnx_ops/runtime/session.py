@@ -133,7 +133,7 @@ def _fill_new_memory(fill: int) -> None:
     """
     if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
         # glibc fills new memory with the complement of the value, and does nothing if the value is 0.
-        ctypes.CDLL(None).mallopt(-6, fill and fill ^ 0xFF)
+        ctypes.CDLL(None).mallopt(-6, fill ^ 0xFF if fill else 0)
 
 
 def _run_session(
