@@ -56,7 +56,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
-    for value in model.graph.initializers.values():
+    for value in model.graph.initializers.values():  # `infer` has no facts about initializers
         if value.const_value is not None:
             tensor = value.const_value
             facts[value] = Facts(tensor.dtype.value, tuple(tensor.shape.numpy()), data=tensor.numpy())

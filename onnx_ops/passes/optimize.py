@@ -36,6 +36,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         MemoryError, ChildLost: See `run_optimizer`.
     """
     probe, _ = build_probe(model)
+    # All constants become initializers of the main graph, because `_detach` and `hide_nodes` look only at these.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
     for graph in all_graphs(probe):

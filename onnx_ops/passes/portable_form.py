@@ -104,15 +104,15 @@ class PortableSlicePass(PortablePass):
                 return
             is_reversal = self.read_as == "onnxruntime"
             written = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in written.items()}
-        cut = normalize(written, sizes)
-        if not cut:
+        normal = normalize(written, sizes)
+        if not normal:  # no axis is cut
             self.replace_outputs(node, {node.outputs[0]: data})
             return
-        excluded = {axis: entry for axis, entry in cut.items() if self._is_excluded(entry)}
+        excluded = {axis: entry for axis, entry in normal.items() if self._is_excluded(entry)}
         if excluded:
-            new_nodes = self._build_without(excluded, data, cut, opset, node.outputs[0])
+            new_nodes = self._build_without(excluded, data, normal, opset, node.outputs[0])
         else:
-            listed = self.fill_gaps(cut, sizes)
+            listed = self.fill_gaps(normal, sizes)
             if _lists_exactly(node, opset, listed):
                 return
             new_nodes = build_slice(data, listed, opset, lists_steps=True)
