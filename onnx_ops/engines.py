@@ -50,7 +50,7 @@ class OnnxruntimeCPU:
     }
 
     def version(self) -> str:
-        """Return the version of onnxruntime."""
+        """Return the version of onnxruntime. See `onnxruntime_cpu.load` for the errors."""
         from onnx_ops.runtime.onnxruntime_cpu import version
 
         return version()
@@ -73,8 +73,8 @@ class OnnxruntimeCPU:
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
         """Find the optimizer that causes a failure by bisection, and return a clause about it; see `NamesCause`.
 
-        The clause is empty if a run without any optimisation fails, too. `fails` runs the model with other options, and
-        returns whether the run fails.
+        The clause is empty if `options` switch all optimisation off, or if a run without optimisation fails, too.
+        `fails` runs the model with other options, and returns whether the run fails.
         """
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
@@ -95,13 +95,15 @@ class OnnxruntimeCPU:
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return lines of Python that run the model at `path` and set `got`; see `WritesScript`."""
-        from onnx_ops.runtime.session import LEVELS
+        from onnx_ops.runtime.session import LEVELS, NO_PREPACKING
 
-        level = LEVELS[options.get("level", "all")]
+        level = options.get("level", "all")
+        entry = f"options.add_session_config_entry{NO_PREPACKING}\n" if level == "none" else ""
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
-            f"options.graph_optimization_level = ort.GraphOptimizationLevel.{level}\n"
+            f"options.graph_optimization_level = ort.GraphOptimizationLevel.{LEVELS[level]}\n"
+            f"{entry}"
             "session = ort.InferenceSession(path, options, providers=['CPUExecutionProvider'],\n"
             f"                               disabled_optimizers={_read_disabled(options)!r})\n"
             "got = session.run(None, inputs)\n"
@@ -120,13 +122,13 @@ class OnnxReference:
         """Return the version of onnx."""
         return version("onnx")
 
-    def run_model(
-        self,
-        model: WholeModel,
-        inputs: Mapping[str, Array],
-        options: Mapping[str, str],  # noqa: ARG002
-    ) -> dict[str, Value]:
-        """Run a model in this process; see `ModelEngine`."""
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:  # noqa: ARG002
+        """Run a model in this process; see `ModelEngine`.
+
+        Raises:
+            ModelError: See `load_whole`.
+            Exception: The evaluator fails; each operator has its own errors.
+        """
         from onnx.reference import ReferenceEvaluator
 
         from onnx_ops.model.external_data import load_whole

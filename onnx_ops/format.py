@@ -67,7 +67,12 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of inputs, even if a file is not well-formed. Its weights are not read."""
+        """Return the declared shapes of inputs. A file need not be well-formed. External data are not read.
+
+        Raises:
+            ModelError: The model cannot be read, or a model in memory is not well-formed.
+            UsageError: `model` is not a model.
+        """
         from onnx_ops.model.declared import declared_shapes
         from onnx_ops.model.read import read_any, read_proto
 
@@ -110,7 +115,7 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def open_graph(self, model: Any) -> OnnxGraph:
-        """Read a model for `diff`, which runs parts of it; see `sliceport.diffing.graph.Diffable`."""
+        """Read a model for `diff`, which runs parts of it. See `read_complete_model` for the errors."""
         import gc
 
         from onnx_ops.model.io import from_proto
@@ -126,7 +131,14 @@ class ONNX:
         return OnnxGraph(proto, from_proto(proto, folder), folder)
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`."""
+        """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`.
+
+        The option `simplify` holds the names of optimizers. False stands for none, and True for the default one.
+
+        Raises:
+            UsageError, ModelError, NotVerified: See `_change`; or the name of a pass or an optimizer is not known.
+            MissingExtra: An optimizer is not installed.
+        """
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
@@ -137,7 +149,7 @@ class ONNX:
         simplifies = options.get("simplify", False)
         optimizers: Sequence[str]
         if isinstance(simplifies, bool):
-            optimizers = list(self.optimizers)[: int(simplifies)]  # True stands for the first optimizer
+            optimizers = list(self.optimizers)[:1] if simplifies else []
         else:
             optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
 
@@ -158,7 +170,7 @@ class ONNX:
         """Harden a model for DirectML, or write it in a portable form.
 
         Raises:
-            UsageError: The option `verify` names an engine that does not verify.
+            UsageError, ModelError, NotVerified: See `_change`; or `verify` names an engine that does not verify.
         """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
@@ -167,10 +179,10 @@ class ONNX:
 
         verifiers: dict[str, Callable[..., Verification]]
         verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
-        engine = options.get("verify", False)
-        if not isinstance(engine, bool) and engine not in verifiers:
-            raise unknown_name("verify", engine, list(verifiers))
-        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
+        option = options.get("verify", False)  # the name of an engine, or True for the default one
+        if not isinstance(option, bool) and option not in verifiers:
+            raise unknown_name("verify", option, list(verifiers))
+        verify = verify_rewriting if isinstance(option, bool) else verifiers[option]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(
@@ -204,10 +216,10 @@ def _harden_portably(
     def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
-        settled = to_ir(source)
+        original = to_ir(source)
         # onnxruntime has to compute the contested nodes of the original model as the standard defines them.
-        enforce_standard_reading(settled)
-        return verify(settled, file, **run_options)
+        enforce_standard_reading(original)
+        return verify(original, file, **run_options)
 
     def attempt(*, raises_opset: bool) -> Result:
         return _change(
@@ -253,17 +265,21 @@ def _change(
     Returns:
         The report, the verification if there is one, and the changed model: an `onnx_ir.Model` if `model` is one,
         otherwise a ModelProto. There is no model if `model` is a path or the verification fails.
+
+    Raises:
+        UsageError, ModelError: See `read_to_change` and `write_model`. The errors of `change` pass through.
+        NotVerified: The verification came to no result; see `verify_or_refuse`.
     """
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
     from onnx_ops.verify.verify import write_verified
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
-    is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
+    must_verify, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     is_ir = is_onnx_ir(model)
     # An onnx-ir model is read only for a verification, which compares the result with the original model.
-    checked = None if is_ir and not is_verified else read_to_change(model)
-    needs_copy = checked is None or is_verified or can_change(checked.proto)
+    checked = None if is_ir and not must_verify else read_to_change(model)
+    needs_copy = checked is None or must_verify or can_change(checked.proto)
     # This branch avoids onnx-ir, which takes long to load. It is not for models with data files, which `write_proto`
     # does not copy.
     if checked is not None and not needs_copy and not checked.findings.data_files:
@@ -274,7 +290,7 @@ def _change(
     verification = None
     with data_closed(copied), nullcontext("") if output else TemporaryDirectory(prefix="sliceport-") as scratch:
         changed, report = change(copied)
-        if is_verified:
+        if must_verify:
             assert checked is not None
             file = os.path.join(scratch, "model.onnx") if output is None else output
             run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}

@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model | CheckedModel
 
 
-def lower(
-    model: AnyModel,
-    *,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    **options: Any,
-) -> Program:
-    """Lower every Slice and Split of a model to DirectML operators.
+def lower(model: AnyModel, *, input_shapes: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Program:
+    """Lower every Slice, StridedSlice and Split of a model to DirectML operators.
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
@@ -42,7 +37,7 @@ def lower(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is not a model, or an option does not fit it.
+        UsageError: `model` is not a model, or `input_shapes` or an option does not fit it.
     """
     lower_options = Options.of(**options)
     with open_view(model) as (view, source):
@@ -51,9 +46,10 @@ def lower(
 
 @contextmanager
 def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view, which reads the model and may change, and an `OnnxSource`, which has the unchanged model.
+    """Yield a view of a model, and an `OnnxSource` of the same model.
 
-    In the end, the data files that the view opened are closed.
+    Changes of the view do not change the source. At the end of the context, the data files that the view opened are
+    closed.
 
     Raises:
         ModelError, UsageError: See `lower`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxscript import INT64, script
+from onnxscript import BOOL, INT64, script
 from onnxscript import opset17 as op
 from onnxscript.values import Opset
 
@@ -31,7 +31,8 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     """Align the entries with the axes, slice the data, and reshape the result: insert new axes, drop shrunk axes.
 
     Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason, the
-    data get an axis of size 1 in front, and the list of sizes gets one more at its end while it is sorted.
+    data, which may be a scalar, get an axis of size 1 in front, and the list of sizes gets one more at its end while it
+    is sorted.
     """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
@@ -43,6 +44,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     starts = op.Concat(op.Cast(begin, to=INT64.dtype), zero, axis=0)
     ends = op.Concat(op.Cast(end, to=INT64.dtype), zero, axis=0)
     steps = op.Concat(op.Cast(strides, to=INT64.dtype), one, axis=0)
+    # 1 for each entry of the node, and 0 for the entry that was added.
     is_listed = op.Concat(op.Expand(one, count), zero, axis=0)
     begin_bits = op.Slice(op.Concat(op.Constant(value_ints=begin_mask), zeros, axis=0), zero, entries)
     end_bits = op.Slice(op.Concat(op.Constant(value_ints=end_mask), zeros, axis=0), zero, entries)
@@ -56,14 +58,14 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # the number of axes that no entry takes; they belong to the ellipsis
+    # The number of axes that no entry takes. They belong to the ellipsis. It is negative if there are too few axes.
     hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
 
     sizes_before = op.Gather(op.Concat(op.Shape(data), one, axis=0), op.Max(op.Min(axes, rank), zero))
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
-    errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=7), is_shrunk), zero)
+    errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=INT64.dtype), is_shrunk), zero)
     excess = op.Max(op.Neg(hidden), zero)
     # This Reshape to one element fails if a shrunk index is out of range, or if an entry has no axis.
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
@@ -73,11 +75,12 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     far_end = op.Where(is_backward, op.Neg(most), most)
     # Engines disagree about backward ends of INT32_MAX and INT64_MAX (`CONTESTED_ENDS`).
     bounded = op.Where(is_backward, op.Min(ends, op.Constant(value_ints=[2147483646])), ends)
-    first = op.Where(op.Cast(begin_bits, to=9), far_start, starts)
-    last = op.Where(op.Cast(end_bits, to=9), far_end, bounded)
+    first = op.Where(op.Cast(begin_bits, to=BOOL.dtype), far_start, starts)
+    last = op.Where(op.Cast(end_bits, to=BOOL.dtype), far_end, bounded)
+    # A shrunk axis is cut to one element. The end of index -1 is the end of the axis, because 0 would be its start.
     after = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
-    shrinks = op.Cast(is_shrunk, to=9)
-    slices_axis = op.Cast(takes_axis, to=9)
+    shrinks = op.Cast(is_shrunk, to=BOOL.dtype)
+    slices_axis = op.Cast(takes_axis, to=BOOL.dtype)
     sliced = op.Slice(
         op.Unsqueeze(data, zero),
         op.Compress(op.Where(shrinks, starts, first), slices_axis),
@@ -87,18 +90,19 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     )
 
     every_axis = op.Range(op.Squeeze(zero), op.Squeeze(rank), op.Squeeze(one))
-    drops_axis = op.Mul(
-        op.Cast(op.Equal(op.Unsqueeze(axes, one), op.Unsqueeze(every_axis, zero)), to=7), op.Unsqueeze(is_shrunk, one)
-    )
+    is_axis_of_entry = op.Equal(op.Unsqueeze(axes, one), op.Unsqueeze(every_axis, zero))
+    drops_axis = op.Mul(op.Cast(is_axis_of_entry, to=INT64.dtype), op.Unsqueeze(is_shrunk, one))
     stays = op.Sub(one, op.ReduceSum(drops_axis, zero, keepdims=0))
     # The output axes are sorted by input axis. A new axis comes before the input axis that follows it.
     keys_per_axis = op.Add(entries, one)
     new_keys = op.Add(op.Mul(axes, keys_per_axis), op.CumSum(op.Expand(one, entries), op.Squeeze(zero), exclusive=1))
     axis_keys = op.Add(op.Mul(every_axis, keys_per_axis), entries)
+    # This key is greater than all others. It belongs to the size that is added for the sorting.
     last_key = op.Mul(op.Add(rank, one), op.Add(keys_per_axis, keys_per_axis))
-    is_kept = op.Cast(op.Concat(is_new, stays, one, axis=0), to=9)
+    is_kept = op.Cast(op.Concat(is_new, stays, one, axis=0), to=BOOL.dtype)
     keys = op.Compress(op.Concat(new_keys, axis_keys, last_key, axis=0), is_kept)
     sizes = op.Compress(op.Concat(op.Expand(one, entries), op.Slice(op.Shape(sliced), one, most), one, axis=0), is_kept)
     _, order = op.TopK(keys, op.Shape(keys), largest=0)
     shape = op.Slice(op.Gather(sizes, order), zero, op.Neg(one))
+    # The factor is 1. Without it, nothing would read the output of the Reshape that refuses invalid indices.
     return op.Reshape(sliced, op.Mul(shape, refused_unless_one), allowzero=1)

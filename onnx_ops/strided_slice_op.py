@@ -87,8 +87,11 @@ def embed_function(model: ir.Model) -> bool:
 
 
 def _add_unit_strides(node: ir.Node) -> None:
-    """Add an explicit `strides` input of ones, as long as `begin` and of its type."""
-    begin = node.inputs[1]
+    """Add an explicit `strides` input of ones, as long as `begin` and of its type.
+
+    The type is INT64 if that of `begin` is not known. The function casts each list to INT64, so it accepts both types.
+    """
+    begin = node.inputs[1]  # None only in an invalid node
     begin_tensor = None if begin is None else constant(begin)
     if begin_tensor is not None:
         new_nodes = [ir.node("Constant", [], {"value": ir.tensor([1] * begin_tensor.size, dtype=begin_tensor.dtype)})]
@@ -172,9 +175,12 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
-    """Return the dims of the output for data of `dims`. Return None if the length of `begin` is not known.
+    """Return the dims of the output for data of `dims`. Return None if the number of entries is not known.
 
-    The rank depends only on the masks and this length. A size also depends on the elements of the inputs.
+    The rank depends only on the masks and this number. A size also depends on the elements of the inputs.
+
+    Raises:
+        InvalidSlice: The inputs or masks break the rules of the operator.
     """
     count = _count_entries(context)
     if count is None:

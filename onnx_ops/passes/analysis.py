@@ -43,7 +43,7 @@ class Analysis:
         self.infer()
 
     def infer(self) -> None:
-        """Infer `value_info` again, from the current nodes of the model."""
+        """Infer `value_info` again, from the current nodes of the model. See `infer_value_info` for the errors."""
         self.value_info = infer_value_info(self.model, folding=self._folding)
         self.forget()
         self.is_current = True
@@ -56,13 +56,14 @@ class Analysis:
         return self._siblings
 
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """Return the nodes of operators, which must be in `_COLLECTED`, each with the version of its operator set.
+        """Return the nodes of these operators, each with the version of its standard operator set.
 
+        The operators must be in `_COLLECTED`.
         The nodes are cached until `forget` is called. Those that were removed from the model in the meantime are still
         returned, and have no graph.
         """
         if self._nodes is None:
-            # StridedSlice is the only operator of the list that is not standard, but of the domain of ov_ext.
+            # StridedSlice is an operator of the domain of ov_ext. All other operators of the list are standard.
             self._nodes = [
                 (node, opset)
                 for node, opset in rewritable_nodes(self.model)

@@ -115,7 +115,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Set the name, the type and, if not None, the sizes of a new value.
+        """Set the name, the type and, if not None, the sizes of a new value. Record type and sizes in `value_info`.
 
         The name is that of `sibling` with a suffix. The type is that of `data`.
         """
@@ -188,7 +188,7 @@ class SlicingPass(ir.passes.InPlacePass):
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
-        """Replace nodes, and remove what only they read.
+        """Replace nodes, and remove what only they read. The caller reports the change.
 
         Args:
             old: The nodes to remove.
@@ -208,7 +208,10 @@ class SlicingPass(ir.passes.InPlacePass):
             remove_unread(source)
 
     def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
-        """Replace a node by separate nodes for each used output. The last of these nodes writes the output."""
+        """Replace a node by separate nodes for each used output. The caller reports the change.
+
+        `new` maps each used output to its nodes. The last of them writes the output.
+        """
         last_nodes = {output: nodes[-1] for output, nodes in new.items()}
         for output, last in last_nodes.items():
             last.name = f"{node_name(node)}_{output.name or ''}" if len(new) > 1 else node.name
@@ -301,7 +304,7 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes. It runs when they find nothing more, followed by one more round.
+        # Inference takes longer than the passes, so it runs when they find nothing more. One more round follows it.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

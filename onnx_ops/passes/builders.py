@@ -15,6 +15,8 @@ from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 
+SHAPE_INPUT_OPSET = 5
+"""The first operator set whose Reshape has its shape as an input."""
 AXES_INPUT_OPSET = 13
 """The first operator set whose Squeeze, Unsqueeze and ReduceSum have their axes as an input."""
 
@@ -87,7 +89,7 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 
 def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
-    """Return the nodes of a Reshape that reads its shape from an input, as from opset 5 on."""
+    """Return the nodes of a Reshape that reads its shape from an input, as from `SHAPE_INPUT_OPSET` on."""
     constant = build_constant(shape)
     return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
 

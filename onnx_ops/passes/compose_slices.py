@@ -56,8 +56,8 @@ class ComposeSlicesPass(_ComposePass):
 
     1. An axis is cut by only one of them.
     2. Both cut an axis whose size is known, by any steps.
-    3. Both cut an axis whose size is not known, forward and by bounds of 0 or more: the starts are added, and the
-       nearer end is kept.
+    3. Both cut an axis whose size is not known, forward and by bounds of 0 or more. The new Slice is right for every
+       size.
 
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
     Result: y = Slice(x, [3], [6], [0], [2])

@@ -49,9 +49,9 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     marked = [node for node, _ in every_node(probe) if CONTESTED in node.meta]
     if marked:  # the declared shapes of other values may follow from one reading of a contested node
         bodies = [graph for graph in model_graphs(probe) if graph is not probe.graph]
-        for values in (*(node.outputs for node, _ in every_node(probe)), *(body.inputs for body in bodies)):
-            for value in values:
-                value.shape = None
+        outputs = [output for node, _ in every_node(probe) for output in node.outputs]
+        for value in (*outputs, *(value for body in bodies for value in body.inputs)):
+            value.shape = None
     for node in marked:
         node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
@@ -63,7 +63,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node if engines read `copy`, its copy or the node itself, differently. Return whether the mark is new."""
+    """Mark `node` if engines read `copy` (its copy or the node itself) differently. Return whether the mark is new."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement
@@ -74,7 +74,7 @@ def clone_model(model: ir.Model) -> ir.Model:
     """Return a copy of a model.
 
     Raises:
-        ModelError: The model is not well-formed: a node reads a value that nothing defines or a later node writes.
+        ModelError: The model is not well-formed: a node reads a value that nothing, or only a later node, defines.
     """
     try:
         return model.clone()

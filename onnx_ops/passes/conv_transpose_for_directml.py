@@ -30,7 +30,7 @@ class ConvTransposeForDirectMLPass(NodePass):
         defects = conv_transpose_defects(node, opset)
         if not defects:
             return
-        (extra,) = read_ints(node, "output_padding") or (0,)  # this defect needs a single spatial axis
+        (extra,) = read_ints(node, "output_padding") or ()  # the defect needs the padding of exactly one axis
         if extra:
             pads = read_ints(node, "pads") or (0, 0)
             has_computed_pads = read_string(node, "auto_pad") not in _EXPLICIT_PADS or "output_shape" in node.attributes

@@ -13,7 +13,7 @@ from sliceport.defects.onnxruntime import FIXED_SIZE
 
 
 class DeclaredSizesForDirectMLPass(SlicingPass):
-    """Open declared sizes that the inputs leave open. onnxruntime-directml 1.24.4 would compile the nodes for them.
+    """Open declared sizes that the inputs leave open. onnxruntime-directml 1.24.4 would compile nodes for these sizes.
 
     1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
        declared number that does not follow from the inputs. This is one change, reported for the first such node.
@@ -27,7 +27,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         values = [
             (node, value)
             for node in all_nodes(self.analysis.model.graph)
-            for value in (*node.outputs, *(each for graph in graphs_in(node) for each in graph.inputs))
+            for value in (*node.outputs, *(body_input for body in graphs_in(node) for body_input in body.inputs))
         ]
         first = next((node for node, value in values if value in self.value_info.misdeclared), None)
         if first is None:
@@ -39,7 +39,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
 
 
 class LoopForDirectMLPass(SlicingPass):
-    """Open the sizes that a Loop does not keep. onnxruntime-directml 1.24.4 would compile the nodes inside for them.
+    """Open the sizes that a Loop does not keep. onnxruntime-directml 1.24.4 would compile its nodes for these sizes.
 
     1. The body declares a size of a carried value, and an iteration changes it: the size becomes open, and so do all
        sizes that are declared inside.

@@ -47,8 +47,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        # A cached source skips the values of its chain, and all of these are keys of the cache. If `value` is a key, a
-        # cached source may skip it, so the cache is cleared. Otherwise each search that reaches `value` goes on there.
+        # All values between a copy and its cached source are keys of the cache. If `value` is a key, it may be such a
+        # value, so that cached sources are wrong now. Otherwise a search that reaches `value` continues at `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -74,11 +74,7 @@ class GraphEdits:
         self._positions: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     def replace_nodes(
-        self,
-        position: ir.Node,
-        old: Sequence[ir.Node],
-        new: Sequence[ir.Node],
-        successors: Mapping[ir.Value, ir.Value],
+        self, position: ir.Node, old: Sequence[ir.Node], new: Sequence[ir.Node], successors: Mapping[ir.Value, ir.Value]
     ) -> None:
         """Insert the `new` nodes after `position`, replace values, and remove the `old` nodes.
 
@@ -113,7 +109,8 @@ class GraphEdits:
             for index in positions:
                 graph.outputs[index] = successor
             positions_by_output.setdefault(successor, []).extend(positions)
-        # `replace_input_with` copies all inputs for each use, so a node of many inputs gets all of them at once.
+        # For each use, `replace_input_with` copies all inputs of the node. So in a node of many inputs, all uses are
+        # replaced in one step.
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
@@ -131,7 +128,10 @@ class GraphEdits:
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes from their graphs, and detach their inputs. Other nodes must not read their outputs."""
+    """Remove nodes from their graphs, and detach their inputs.
+
+    Other nodes must not read their outputs, and none of these may be an output of the graph.
+    """
     removed = set(nodes)
     for node in nodes:
         for output in node.outputs:

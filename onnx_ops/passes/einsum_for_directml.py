@@ -12,6 +12,7 @@ from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_te
 from onnx_ops.model.matmul_fusion import has_batch_fusion
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_reshape, build_with_axes
+from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.outcome import Skip
 
 Group = str
@@ -39,15 +40,18 @@ class EinsumForDirectMLPass(NodePass):
         defects = einsum_defects(node)
         if not defects:
             return
+        nodes: list[ir.Node] = []
         try:
-            new_nodes = self._build_product(node, opset)
-        except Skip:
+            self._build_product(nodes, node, opset)
+        except Skip:  # a node with a defect is reported as not fixed, and such a report has no reason
+            for new_node in nodes:  # they are not in the graph, but would count as readers of their inputs
+                detach_inputs(new_node)
             self.report_change(node, None, defects)
             return
-        self.replace_node(node, new_nodes, defects, "MatMul")
+        self.replace_node(node, nodes, defects, "MatMul")
 
-    def _build_product(self, node: ir.Node, opset: int) -> list[ir.Node]:
-        """Return nodes that compute what the Einsum computes; the last one writes the result.
+    def _build_product(self, nodes: list[ir.Node], node: ir.Node, opset: int) -> None:
+        """Add to `nodes` what computes the result of the Einsum `node`. The last node writes the result.
 
         Raises:
             Skip: The node cannot be fixed; see the class.
@@ -59,9 +63,10 @@ class EinsumForDirectMLPass(NodePass):
         if len(node.inputs) != 2 or list(map(len, shapes)) != [len(left), len(right)]:
             raise Skip("a rank is not known, or the inputs do not fit the equation")
         first, second = (value for value in node.inputs if value is not None)
-        first_sizes, second_sizes = (dict(zip(*pair, strict=True)) for pair in zip((left, right), shapes, strict=True))
-        sizes = first_sizes | second_sizes
-        nodes: list[ir.Node] = []
+        first_sizes = dict(zip(left, shapes[0], strict=True))
+        second_sizes = dict(zip(right, shapes[1], strict=True))
+        # A size of 1 is broadcast to the size in the other tensor.
+        sizes = first_sizes | {label: size for label, size in second_sizes.items() if size != 1 or label not in left}
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
@@ -96,10 +101,9 @@ class EinsumForDirectMLPass(NodePass):
         labels = "".join(groups)
         product = _reshape(nodes, nodes[-1].outputs[0], groups, list(labels), sizes, opset)
         _transpose(nodes, product, labels, output_labels)
-        return nodes
 
 
-Sizes = dict[str, int | None]
+LabelSizes = dict[str, int | None]
 """The size of each label, None for an unknown one."""
 
 
@@ -113,7 +117,7 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 
 
 def _arrange(
-    nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: Sizes, opset: int
+    nodes: list[ir.Node], value: ir.Value, labels: str, groups: Sequence[Group], sizes: LabelSizes, opset: int
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
@@ -137,7 +141,7 @@ def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: s
 
 
 def _reshape(
-    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: Sizes, opset: int
+    nodes: list[ir.Node], value: ir.Value, groups: Sequence[Group], axes: Sequence[Group], sizes: LabelSizes, opset: int
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 

@@ -19,7 +19,8 @@ class EmptyFillForDirectMLPass(NodePass):
     Given: p = ConstantOfShape([0]); y = Concat(p, x[4], axis=0)
     Result: y = Concat([], x, axis=0)
 
-    Not found: a shape that is not known. Reported and not fixed: a fill value that each call of a function sets.
+    Not found: a shape that is not known. Reported and not fixed: a fill value that is not a tensor, or that each call
+    of a function sets.
     """
 
     op_types = ("ConstantOfShape",)

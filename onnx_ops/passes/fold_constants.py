@@ -42,7 +42,8 @@ class FoldConstantsPass(SlicingPass):
     """Replace nodes of the main graph by constants if their outputs follow from constants alone.
 
     Not folded: nodes of other domains, or with subgraphs; nodes that draw random numbers or quantize; nodes that
-    engines read differently, and nodes that compute their inputs; strings; outputs of unknown size or over 1 MiB.
+    engines read differently, and nodes that compute their inputs; strings; outputs of unknown size or over 1 MiB; nodes
+    that read a constant over 64 MiB.
     """
 
     is_default = False
@@ -69,7 +70,7 @@ class FoldConstantsPass(SlicingPass):
 
     @abstractmethod
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
-        """Compute the outputs of nodes that follow from constants. Leave out those that cannot be computed."""
+        """Compute the outputs of nodes that follow from constants. Leave out outputs that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
         """Return whether a node reads only constants and outputs of `constant_nodes`. See the class for exceptions."""
@@ -134,7 +135,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         """Compute outputs in sessions without optimization, in a worker process.
 
         Raises:
-            MissingExtra: onnxruntime is not installed.
+            MissingExtra, ChildLost: See `Side.run`.
         """
         tensors: Tensors = {}
         pending_groups, failures = [self._take_within_limits(nodes)], 0
@@ -197,9 +198,9 @@ def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     """Compute the outputs of nodes that follow from constants by onnxruntime.
 
     Raises:
-        ModelError: The data of a constant cannot be read.
+        ModelError: The data of a constant cannot be read, or the nodes with their constants have more than 2 GiB.
         RunFailed: onnxruntime does not run the nodes.
-        MissingExtra: onnxruntime is not installed.
+        MissingExtra, ChildLost: See `Side.run`.
     """
     # `_find_new_constants` adds the nodes that these nodes read.
     needed: set[ir.Node | ir.Value] = set(nodes)

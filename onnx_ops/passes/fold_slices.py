@@ -82,7 +82,8 @@ class FoldSlicesPass(SlicingPass):
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and _may_fold(node, tensors):
                 self.replace_by_constants(node, tensors)
-            elif used and (cut_tensors := _cut_constant(node, opset)) is not None:  # moves elements alone
+            # Cutting a constant only moves elements, so floats may be cut, too.
+            elif used and (cut_tensors := _cut_constant(node, opset)) is not None:
                 cut_by_output = zip(node.outputs, cut_tensors, strict=True)
                 self.replace_by_constants(node, [tensor for output, tensor in cut_by_output if is_used(output)])
             else:
@@ -95,7 +96,7 @@ class FoldSlicesPass(SlicingPass):
         return as_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace the parameters of a node by constants if their elements are known and take at most 8 KiB.
+        """Replace each computed parameter of at most 8 KiB by a constant if it is the same on all engines.
 
         The parameters are all inputs but the first. `folded` is the result of `select_folded`. A node that engines read
         differently is skipped. A Slice or Split is reported as skipped if any parameter is still not constant.
@@ -230,11 +231,12 @@ def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[
 
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.
+        Exception: The indices cannot be read; onnx-ir has several classes of errors for that.
     """
     if node.op_type == "Gather":
         tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if tensor is None or tensor.size > MAX_BYTES:  # too many to read
+        if tensor is None or tensor.size > MAX_BYTES:  # a limit for indices, too
             return None
         indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):

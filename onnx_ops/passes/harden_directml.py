@@ -24,7 +24,7 @@ from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
-    LoopForDirectMLPass,  # first: the next pass opens sizes that such a Loop is found by
+    LoopForDirectMLPass,  # first, because the next pass opens the declared sizes that this pass looks for
     DeclaredSizesForDirectMLPass,
     SplitForDirectMLPass,
     SliceForDirectMLPass,

@@ -14,20 +14,21 @@ from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
+from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import InvalidSlice
 
-_HIDDEN = "SliceportHidden"
+_HIDDEN = "SliceportHidden"  # the operators of hidden nodes begin with it
 _SIZES = ("Shape", "Size")
 """Operators that read only the sizes of their input."""
 _WRONGLY_INFERRED_OPSET = 10
 """The operator set of the Slice for which onnx infers open sizes wrongly."""
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator set of the Split or Unsqueeze that onnxscript's optimizer writes in place of each operator."""
-_BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
+_CHECKED_FOR_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _TRAINING_MODE = 2
 """Index of the input of a Dropout that switches training on."""
@@ -55,17 +56,17 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
-    for value in model.graph.initializers.values():
+    for value in model.graph.initializers.values():  # `infer` has no facts about initializers
         if value.const_value is not None:
             tensor = value.const_value
             facts[value] = Facts(tensor.dtype.value, tuple(tensor.shape.numpy()), data=tensor.numpy())
     nodes = list(model.graph.all_nodes())
     hidden = [
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
-        *_parameters_of_contested(nodes),
+        *_nodes_of_contested_parameters(nodes),
         *_find_computed_differently(nodes, facts),
         *_nonzeros_of_scalars(nodes, facts),
-        *_forbidden_shapes(nodes, facts),
+        *_nodes_of_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
         hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
@@ -102,7 +103,7 @@ def _is_random(node: ir.Node) -> bool:
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
-def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+def _nodes_of_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that compute the parameters of contested nodes, which have `OPAQUE_DOMAIN`.
 
     If the parameters became constants, onnxruntime would infer another shape for the contested node than it computes.
@@ -122,9 +123,8 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
     computed: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
-        if (inputs and all(value in computed or value.is_initializer() for value in inputs)) or is_standard(
-            node, *_SIZES
-        ):
+        is_constant = bool(inputs) and all(value in computed or value.is_initializer() for value in inputs)
+        if is_constant or is_standard(node, *_SIZES):
             computed.update(node.outputs)
             if not _computes_alike(node, facts):
                 yield node
@@ -149,8 +149,10 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
+    # An output that is left out has no name.
     present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
-    return {ir.DataType(number) if (number := facts.get(value, NO_FACTS).element) else None for value in present}
+    numbers = [facts.get(value, NO_FACTS).element for value in present]
+    return {ir.DataType(number) if number else None for number in numbers}
 
 
 def _is_not_float(element: ir.DataType) -> bool:
@@ -164,7 +166,7 @@ def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Itera
             yield node
 
 
-def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _nodes_of_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that compute a shape with a 0 and a -1 for a Reshape with allowzero=1.
 
     If the shape became a constant, onnxruntime would not load the model.
@@ -190,11 +192,10 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
-        if not is_standard(node, *_BY_ONNXSCRIPT) or not node.inputs:
+        if not is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) or not node.inputs:
             continue
         data = node.inputs[0]
         dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims
-        is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
                 is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
@@ -204,10 +205,10 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             case "Reshape":
                 is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
-                has_known_sizes = output_dims is not None and all(isinstance(dim, int) for dim in output_dims)
-                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not has_known_sizes
+                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and static_sizes(output_dims) is None
             case "ScatterND":
-                is_mistaken = is_open and len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
+                has_constant_indices = len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
+                is_mistaken = has_constant_indices and static_sizes(dims) is None
             case _:
                 # A SplitToSequence with part sizes ignores its keepdims, but the optimizer applies it.
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
@@ -229,7 +230,7 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
     except InvalidSlice:
         return False
     # A Flatten joins the axes before `axis` to one axis, and all other axes to a second one.
-    return any(all(isinstance(dim, int) for dim in joined) for joined in (dims[:axis], dims[axis:]))
+    return static_sizes(dims[:axis]) is not None or static_sizes(dims[axis:]) is not None
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:

@@ -104,8 +104,8 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, the indices that it selects, and whether a scalar index makes it drop the axis.
 
     Raises:
-        Skip: The size of the axis is not known; or the indices are not a constant list or scalar, are too many or out
-            of range, or are not an arithmetic progression.
+        Skip: The size of the axis is not known; or the indices are not a constant list or scalar, cannot be read, are
+            too many or out of range, or are not an arithmetic progression.
         InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or each call of a function sets it.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
@@ -144,15 +144,16 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze lists, which may be negative.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: The axes are absent or not constant.
+        Skip: The axes are absent, not constant, more than `MAX_AXES`, or cannot be read.
+        InvalidSlice, DynamicSlice: See `read_ints`, which reads the axes before operator set 13.
     """
-    if opset < AXES_INPUT_OPSET:
-        axes = read_ints(node, "axes")
-        if axes is None:
-            raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
+    axes = read_ints(node, "axes") if opset < AXES_INPUT_OPSET else None
+    if axes is not None:
         return list(axes)
-    value = node.inputs[1] if len(node.inputs) > 1 else None
-    elements = None if value is None else read_elements(value, MAX_AXES)
+    value = node.inputs[1] if opset >= AXES_INPUT_OPSET and len(node.inputs) > 1 else None
+    if value is None:
+        raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
+    elements = read_elements(value, MAX_AXES)
     if elements is None:
         raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
     return [int(axis) for axis in elements.reshape(-1)]

@@ -8,11 +8,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_reshape, build_with_axes
+from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_reshape, build_with_axes
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
-_RESHAPE_INPUT_OPSET = 5
-"""The first operator set whose Reshape has its shape as an input."""
 _NEGATIVE_AXES_OPSET = 11
 """The first operator set whose Squeeze accepts negative axes."""
 Shape = tuple[int, ...]
@@ -51,25 +49,23 @@ class MatMulForDirectMLPass(NodePass):
             return
         tensors = [value for value in node.inputs if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
-        leading = [
-            _drop_leading_ones(shape[:-2])
-            for shape in shapes
-            if shape is not None and len(shape) > 1 and 0 not in shape
-        ]
-        if len(leading) < 2 or opset < _RESHAPE_INPUT_OPSET or len(set(filter(None, leading))) > 1:
+        stacks = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
+        leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in stacks]
+        # The leading sizes of both tensors must be equal, unless one tensor has none.
+        if len(stacks) < 2 or opset < SHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
             self.report_change(node, None, defects)
             return
-        left, right = (shape for shape in shapes if shape is not None)
+        left, right = stacks
         nodes: list[ir.Node] = []
-        for index, (shape, axes) in enumerate(zip((left, right), leading, strict=True)):
+        for index, (shape, sizes) in enumerate(zip(stacks, leading_sizes, strict=True)):
             if len(shape) > 2:
-                nodes += build_reshape(tensors[index], (prod(axes), *shape[-2:]))
+                nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(ir.node("MatMul", tensors))
-        # The result has the leading axes of the tensor that has any, after the 1s that `_drop_leading_ones` removed.
-        axes = max(leading, key=len)
-        ones = (1,) * (max(len(left), len(right)) - 2 - len(axes))
-        nodes += build_reshape(nodes[-1].outputs[0], (*ones, *axes, left[-2], right[-1]))
+        # The result has the leading sizes of the tensor that has any, after the 1s that `_drop_leading_ones` removed.
+        result_sizes = max(leading_sizes, key=len)
+        ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
+        nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))
         self.replace_node(node, nodes, defects, "Reshape + MatMul + Reshape")
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:

@@ -62,7 +62,7 @@ class MergeEqualSlicesPass(NodePass):
             # An earlier Slice or Split may select the same single index, but keep the axis: a Squeeze drops it.
             axis, indices, drops_axis = read_gather(node, opset, self.sizes(node.inputs[0]))
             data = self.edits.identities.source_of(data_of(node))
-            selected = self._outputs_by_key.get((id(node.graph), data, axis, indices))
+            selected = self._outputs_by_key.get(_run_key(node, data, axis, indices))
             if drops_axis and selected is not None:
                 self.replace_node(node, build_with_axes("Squeeze", selected, [axis], opset))
                 return
@@ -73,19 +73,19 @@ class MergeEqualSlicesPass(NodePass):
     def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for each output. Outputs that share a key select the same elements.
 
-        One key holds the parameters. If the node cuts one axis to known neighbours, another key holds their indices.
+        One key holds the parameters. If the node cuts one axis to a known run of neighbours, another key holds the run.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
-        source = (id(node.graph), _merge_key(data), node.op_type)
+        prefix = (id(node.graph), _merge_key(data), node.op_type)
         if node.op_type == "Gather":
-            return [[(*source, read_gather(node, opset, shape))]]
+            return [[(*prefix, read_gather(node, opset, shape))]]
         if node.op_type == "Slice":
             entries = tuple(sorted(read_slice(node, opset, shape).items()))
-            return [[*self._list_run_keys(node, data, opset), (*source, entries)]]
+            return [[*self._list_run_keys(node, data, opset), (*prefix, entries)]]
         spec = read_split(node, opset, shape)
         runs = self._list_run_keys(node, data, opset)  # empty, or one for each output
-        return [[*runs[index : index + 1], (*source, spec, index)] for index in range(len(node.outputs))]
+        return [[*runs[index : index + 1], (*prefix, spec, index)] for index in range(len(node.outputs))]
 
     def _list_run_keys(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
@@ -96,11 +96,16 @@ class MergeEqualSlicesPass(NodePass):
         try:
             if node.op_type == "Split":
                 spec = read_exact_split(node, opset, shape)
-                return [(id(node.graph), data, spec.axis, range(*bounds)) for bounds in spec.bounds]
+                return [_run_key(node, data, spec.axis, range(*bounds)) for bounds in spec.bounds]
             axis_and_run = read_run(node, opset, shape)
         except SKIPS:
             return []
-        return [] if axis_and_run is None else [(id(node.graph), data, *axis_and_run)]
+        return [] if axis_and_run is None else [_run_key(node, data, *axis_and_run)]
+
+
+def _run_key(node: ir.Node, data: ir.Value, axis: int, run: range) -> Hashable:
+    """Return the key for a run of neighbours on one axis of `data`. Only Slices and Splits have such keys."""
+    return id(node.graph), data, axis, run
 
 
 def _merge_key(data: ir.Value) -> Hashable:

@@ -13,7 +13,7 @@ from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import is_operator, node_name, read_ints
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant, build_slice
+from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_constant, build_slice
 from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.matchers import data_of, read_slice, read_squeezed_axes
 from onnx_ops.passes.outcome import Skip
@@ -30,9 +30,6 @@ _BROADCAST = ("broadcast", "axis")
 """Attributes that describe how elementwise operators broadcast before `_BROADCAST_OPSET`."""
 _BROADCAST_OPSET = 7
 """The first operator set in which the operands of elementwise operators broadcast as in NumPy."""
-_SHAPE_INPUT_OPSET = 5
-"""The first operator set whose Reshape has its shape as an input."""
-
 _Cuts = dict[int, Entries]
 """For each input that is cut, the start, end and step of each axis."""
 
@@ -63,7 +60,8 @@ class MoveSlicesUpPass(NodePass):
         if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
             return
         if value.is_graph_output() or count_uses(value) != 1:
-            raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
+            above_output = f"the output of {above.op_type} {node_name(above)!r}, which it cuts,"
+            raise Skip(f"{above_output} has other readers or is an output of the graph")
         shapes = [self._known_shape(source) for source in above.inputs]
         out_shape = self._known_shape(value)
         entries = read_slice(node, opset, out_shape)
@@ -139,7 +137,7 @@ def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
 
 def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, out_shape: Shape) -> _Cuts:
     """Return the bounds, by input and axis, that slice the input of a Reshape instead of its output."""
-    if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
+    if opset < SHAPE_INPUT_OPSET or len(node.inputs) < 2:
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in out_shape:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")

@@ -33,7 +33,7 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[str | None]) -> None:
-    """Rename each marked item whose name another item has. Remove all marks, and update `counts` by name."""
+    """Rename each marked item whose name another item has, and remove all marks. Update `counts`, the uses of names."""
     suffixes: dict[str, Iterator[int]] = defaultdict(count)  # by name, the numbers that were not tried yet
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:

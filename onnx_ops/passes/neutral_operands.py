@@ -51,7 +51,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
     paths to the outputs of the model: in a Softmax, say, or in a sum with a bias that contains no -0.
 
     Not removed: nodes that may read a signalling NaN, which arithmetic makes quiet; constants that may broadcast the
-    other operand; nodes in functions.
+    other operand, or have more than 1 MiB; nodes in functions.
     """
 
     is_default = False
@@ -76,9 +76,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
         # Attributes describe how operands broadcast before opset 7.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
+        first, second = node.inputs
         # Either operand of a commutative operator may be the neutral one.
-        orders = (1, -1) if node.op_type in ("Add", "Mul") else (1,)
-        for operand, other in (node.inputs[::order] for order in orders):
+        pairs = [(first, second), (second, first)] if node.op_type in ("Add", "Mul") else [(first, second)]
+        for operand, other in pairs:
             array = _read_numbers(other)
             if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
                 continue

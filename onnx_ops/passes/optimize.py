@@ -33,8 +33,10 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     Raises:
         ModelError: See `run_optimizer`; or a function cannot be inlined, external data cannot be read, or the optimizer
             renames outputs or makes an invalid model.
+        MemoryError, ChildLost: See `run_optimizer`.
     """
     probe, _ = build_probe(model)
+    # All constants become initializers of the main graph, because `_detach` and `hide_nodes` look only at these.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
     for graph in all_graphs(probe):
@@ -163,10 +165,10 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iter
         graph.opset_imports.setdefault(domain, version)
 
 
-def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
-    """Turn initializers into Constant nodes, except those that are inputs or named in `initializers`."""
+def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
+    """Turn initializers into Constant nodes, except those that are inputs or named in `kept_names`."""
     for name, value in list(graph.initializers.items()):
-        if value.is_graph_input() or value.const_value is None or name in initializers:
+        if value.is_graph_input() or value.const_value is None or name in kept_names:
             continue
         node = build_tensor(value.const_value)
         output = node.outputs[0]

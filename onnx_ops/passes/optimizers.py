@@ -120,9 +120,8 @@ def by_onnxscript(model: bytes) -> bytes:
     opset = standard_opset(ir_model.opset_imports)
     all_rules = rewriter._DEFAULT_REWRITE_RULES
     # The optimizer has no option for its rules. They are restored, because the process may serve other models later.
-    rewriter._DEFAULT_REWRITE_RULES = tuple(
-        [rule for rule in all_rules if _RULE_OPSETS.get(rule.name or "", 0) <= opset]
-    )
+    applied = [rule for rule in all_rules if _RULE_OPSETS.get(rule.name or "", 0) <= opset]
+    rewriter._DEFAULT_REWRITE_RULES = tuple(applied)
     try:
         optimizer.optimize_ir(ir_model)
     finally:

@@ -49,13 +49,13 @@ class PortablePass(NodePass):
 
     Attributes:
         without: Names in `FORMS` of the forms that the target lacks.
-        read_as: The reading of a contested node that is kept: `standard` or `onnxruntime`; None to leave such a node.
+        read_as: The reading of backward Slices to the greatest integer: `standard` or `onnxruntime`. None leaves them.
     """
 
     reveals_shapes = True
 
     def __init__(self, without: Collection[str] = (), read_as: str | None = None) -> None:
-        """Set the forms of nodes that the target lacks, and the reading of a contested node that is kept."""
+        """Set the attributes; see the class."""
         super().__init__()
         self.without = frozenset(without)
         self.read_as = read_as
@@ -64,9 +64,11 @@ class PortablePass(NodePass):
         """Return the bounds by axis. If the target accepts no gaps between axes, fill the gaps with whole axes."""
         if "axis-gaps" not in self.without:
             return entries
-        axes = range(min(entries), max(entries) + 1)
-        ends = [INT64_MAX if sizes is None or (size := sizes[axis]) is None else size for axis in axes]
-        return {axis: entries.get(axis, AxisSlice(0, end, 1)) for axis, end in zip(axes, ends, strict=True)}
+        filled = {}
+        for axis in range(min(entries), max(entries) + 1):
+            size = None if sizes is None else sizes[axis]
+            filled[axis] = entries.get(axis, AxisSlice(0, INT64_MAX if size is None else size, 1))
+        return filled
 
 
 class PortableSlicePass(PortablePass):
@@ -93,25 +95,27 @@ class PortableSlicePass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        entries = read_slice_by_spec(node, opset, sizes)
+        written = read_slice_by_spec(node, opset, sizes)
+        # `read_as` makes no difference to the other contested Slices: without optimization, onnxruntime's CPU provider
+        # reads them as the specification does.
         if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
                 return
             is_reversal = self.read_as == "onnxruntime"
-            entries = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in entries.items()}
-        entries = normalize(entries, sizes)
-        if not entries:  # no axis is cut
+            written = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in written.items()}
+        normal = normalize(written, sizes)
+        if not normal:  # no axis is cut
             self.replace_outputs(node, {node.outputs[0]: data})
             return
-        excluded = {axis: entry for axis, entry in entries.items() if self._is_excluded(entry)}
-        entries = self.fill_gaps(entries, sizes)
-        if not excluded and _lists_exactly(node, opset, entries):
-            return
+        excluded = {axis: entry for axis, entry in normal.items() if self._is_excluded(entry)}
         if excluded:
-            new_nodes = self._build_without(excluded, data, entries, opset, node.outputs[0])
+            new_nodes = self._build_without(excluded, data, normal, opset, node.outputs[0])
         else:
-            new_nodes = build_slice(data, entries, opset, lists_steps=True)
+            listed = self.fill_gaps(normal, sizes)
+            if _lists_exactly(node, opset, listed):
+                return
+            new_nodes = build_slice(data, listed, opset, lists_steps=True)
         if not new_nodes:  # the target lacks the step, and there is no other form
             self.report_change(node, None)
             return
@@ -182,13 +186,12 @@ class _Chain:
     def slice(self, entries: Entries, opset: int) -> None:
         """Add a Slice by `entries`, the bounds by axis, unless they are empty."""
         if entries:
-            counts = {
-                axis: None if (size := self.sizes[axis]) is None else len(resolve_axis(*entry, size))
-                for axis, entry in entries.items()
-            }
-            sizes = tuple([counts.get(axis, size) for axis, size in enumerate(self.sizes)])
-            entries = self._owner.fill_gaps(entries, self.sizes)
-            self._add(build_slice(self.value, entries, opset, lists_steps=True), sizes)
+            sizes = list(self.sizes)
+            for axis, entry in entries.items():
+                size = self.sizes[axis]
+                sizes[axis] = None if size is None else len(resolve_axis(*entry, size))
+            listed = self._owner.fill_gaps(entries, self.sizes)
+            self._add(build_slice(self.value, listed, opset, lists_steps=True), tuple(sizes))
 
     def gather(self, axis: int, indices: range) -> None:
         """Add a Gather of `indices` along an axis."""

@@ -54,13 +54,14 @@ class ReshapeForDirectMLPass(NodePass):
         index = entries.index(-1)
         nodes: list[ir.Node] = []
         operands: list[ir.Value] = []
-        for entry in entries:
+        for entry in entries[:index] + entries[index + 1 :]:
             if isinstance(entry, int):
                 nodes.append(build_constant([entry]))
-            operands.append(nodes[-1].outputs[0] if isinstance(entry, int) else entry)
-        others = operands[:index] + operands[index + 1 :]
-        size_nodes = self._build_known_size(node, data, entries[:index], opset) or _build_missing_size(data, others)
-        operands[index] = size_nodes[-1].outputs[0]
+                operands.append(nodes[-1].outputs[0])
+            else:
+                operands.append(entry)
+        size_nodes = self._build_known_size(node, data, entries[:index], opset) or _build_missing_size(data, operands)
+        operands.insert(index, size_nodes[-1].outputs[0])
         nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
         nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
         self.replace_node(node, nodes, defects, "Reshape without -1")
@@ -79,10 +80,10 @@ class ReshapeForDirectMLPass(NodePass):
         if size is not None:
             return [build_constant([size])]
         declared = node.outputs[0].shape
-        name = declared[axis] if declared is not None and axis < len(declared) else None
-        # The name comes from the file. If it is wrong, the number of elements changes, so that the Reshape fails.
+        symbol = declared[axis] if declared is not None and axis < len(declared) else None
+        # The symbol comes from the file. If it is wrong, the number of elements changes, so that the Reshape fails.
         for data_axis, dim in enumerate(data.shape or ()):
-            if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
+            if isinstance(symbol, ir.SymbolicDim) and symbol.value and dim == symbol:
                 if opset >= _SHAPE_RANGE_OPSET:
                     return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
                 shape = ir.node("Shape", [data])

@@ -50,6 +50,7 @@ PASSES: dict[str, type[SlicingPass]] = {
 """The passes, by the names that `sliceport rewrite --passes` accepts, in the order in which they run."""
 _UNEQUAL_BRANCHES_OPSET = 11
 """The first operator set that allows the branches of an If to have outputs of different sizes."""
+_UNEQUAL_BRANCHES = "its branches have outputs of different sizes, which onnx accepts only if it does not infer them"
 BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
 
 
@@ -80,7 +81,7 @@ class Rewriting:
         return not self.invalid
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON."""
+        """Return the report as JSON values."""
         passes = {
             name: {
                 "changes": [
@@ -138,9 +139,12 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model until none of them finds anything more.
+    """Run passes over a model until none of them finds anything more. `names` are names in `PASSES`.
 
     Call this function inside `defaults_aside`, and `unmark` after it: contested nodes stay marked.
+
+    Raises:
+        ModelError: The model is not well-formed.
     """
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
@@ -182,10 +186,8 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
             shapes = [sizes for output in outputs if (sizes := value_info.sizes.get(output)) is not None]
             sizes_by_axis = [{size for size in axis if size is not None} for axis in zip(*shapes, strict=False)]
             if len(set(map(len, shapes))) > 1 or any(len(sizes) > 1 for sizes in sizes_by_axis):
-                reason = (
-                    "its branches have outputs of different sizes, which onnx accepts only if it does not infer them"
-                )
-                yield Skipped(node_name(node), "If", f"{reason}, so that nothing in the model is rewritten")
+                reason = f"{_UNEQUAL_BRANCHES}, so that nothing in the model is rewritten"
+                yield Skipped(node_name(node), "If", reason)
                 break
 
 

@@ -56,6 +56,8 @@ class SliceChain:
             self._cut(axis, AxisSlice.of(selected))
             if is_scalar:
                 del self.axes[axis]
+        else:
+            assert node.op_type == "Identity"  # it changes nothing
 
     @property
     def shape(self) -> Sizes:
@@ -187,7 +189,7 @@ class ShortenChainsPass(NodePass):
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         slices = sum(operator in ("Slice", "Gather") for operator in operators)
-        if slices > old_slices or len(operators) > len(links) or (slices, len(operators)) == (old_slices, len(links)):
+        if (slices, len(operators)) >= (old_slices, len(links)):  # fewer slicing nodes come first
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
             return False

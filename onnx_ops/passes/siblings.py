@@ -123,7 +123,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
     gap = size - sum(len(part.run) for part in gapped)
     # onnxruntime's DirectML provider computes a Split wrongly if one part is multiplied by the Sigmoid of another.
-    if any(is_gated([part.output for part in chosen]) for chosen in (gapless, gapped)):
+    if any(is_gated([part.output for part in split_parts]) for split_parts in (gapless, gapped)):
         return []
     if saved_by_gaps > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, saved_by_gaps)):
         return [gapped]
@@ -134,7 +134,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving nodes is worth copying elements that nothing reads, at `gap` indices of an axis.
+    """Return whether saving `saved_nodes` is worth copying `gap` indices of an axis that nothing reads.
 
     The result is False if the number of bytes is not known, and for strings.
     """
@@ -190,12 +190,12 @@ def _choose_whole_nodes(
     """
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}
-        chosen = [[parts[index] for index in indices] for indices in choose(runs)]
+        part_sets = [[parts[index] for index in indices] for indices in choose(runs)]
         totals = Counter(part.node for part in parts)
-        counts_by_set = [Counter(part.node for part in part_set) for part_set in chosen]
+        counts_by_set = [Counter(part.node for part in part_set) for part_set in part_sets]
         is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
-        if not chosen or is_whole[0]:
-            return [part_set for part_set, whole in zip(chosen, is_whole, strict=True) if whole]
+        if not part_sets or is_whole[0]:
+            return [part_set for part_set, whole in zip(part_sets, is_whole, strict=True) if whole]
         # The first set contains some parts of a node, but not all: choose again without such nodes.
         parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
 

@@ -39,11 +39,11 @@ class SiblingsToSplitPass(SlicingPass):
         order = {node: number for number, node in enumerate(siblings.nodes)}
         for key, group in siblings.groups.items():
             axis = key[2]
-            for chosen in siblings.choices[key]:
+            for parts in siblings.choices[key]:
                 # The Split of another group may have replaced the value that these nodes cut.
-                data = self.edits.identities.source_of(data_of(chosen[0].node))
-                first = min((part.node for part in chosen), key=order.__getitem__)
-                self._split(chosen, data, axis, first, siblings.nodes[first])
+                data = self.edits.identities.source_of(data_of(parts[0].node))
+                first = min((part.node for part in parts), key=order.__getitem__)
+                self._split(parts, data, axis, first, siblings.nodes[first])
             remaining = [part for part in group if part.node.graph is not None]
             nodes = dict.fromkeys(part.node for part in remaining)
             if len(nodes) < 2:
@@ -70,6 +70,7 @@ class SiblingsToSplitPass(SlicingPass):
             if part is not None and not part.is_dropped:
                 successors[part.output] = output
                 continue
+            # This output replaces no value, so `replace_nodes` would give it no name, type and shape.
             self.set_value_info(output, data, (*shape[:axis], len(run), *shape[axis + 1 :]), parts[0].output)
             if part is not None:
                 new_nodes += build_with_axes("Squeeze", output, [axis], opset)

@@ -38,7 +38,7 @@ class Simplification(Rewriting):
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON."""
+        """Return the report as JSON values."""
         counts = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
         return {**super().to_json(), **counts, "left_out": dict(self.left_out)}
 
@@ -55,8 +55,9 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    The passes run again after each optimizer. The result is kept if the model then has fewer nodes, and no more slicing
-    nodes than before. Slicing nodes are not compared if the model has functions, because optimizers inline these.
+    The passes run again after each optimizer. The result of both is kept if it has fewer nodes, and no more slicing
+    nodes, than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
+    these.
 
     onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
@@ -76,6 +77,7 @@ def simplify(
         UsageError: A pass or an optimizer is not known.
         MissingExtra: An optimizer is not installed.
         ModelError: The model is not well-formed.
+        MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
     check_passes(passes)
     check_optimizers(optimizers)
@@ -106,8 +108,9 @@ def _optimize_in_turn(
         The model; the joined report; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
-    tries_without_gain, onnxruntime_pass = 0, FoldByOnnxruntimePass()
+    onnxruntime_pass = FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
+    tries_without_gain = 0
     for name in cycle(optimizers):
         if tries_without_gain == len(optimizers):
             break

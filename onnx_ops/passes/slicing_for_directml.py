@@ -25,9 +25,9 @@ class SliceForDirectMLPass(NodePass):
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
     4. The Slice selects nothing, and its data have elements and a known shape: the Slice becomes a constant.
 
-    Reported and not fixed: a tensor of more than 8 axes, because a Reshape to fewer axes is refused, too; and a Slice
-    that onnxruntime's CPU provider and the specification read differently, because any replacement would change its
-    result in one of these readings.
+    Reported and not fixed: a tensor of more than 8 axes, because a Reshape to fewer axes is refused, too; a Slice that
+    onnxruntime's CPU provider and the specification read differently, because any replacement would change its result
+    in one of these readings; and a Slice that selects nothing from data of unknown type.
 
     Given: y = Slice(x[4], starts=[-100], ends=[-200], axes=[0], steps=[-1])
     Result: y = Slice(x, starts=[0], ends=[-200], axes=[0], steps=[-1])

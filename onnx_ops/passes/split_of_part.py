@@ -126,8 +126,8 @@ class SplitOfPartPass(SlicingPass):
         axis, run = axis_and_run
         size = self.size(data, axis)
         assert size is not None  # or `read_run` would have raised Skip
-        # The neighbours of the run are copied, too. That pays if it takes less time than to start an operator.
-        if not fits_gap(size - len(run), data, axis, self.value_info, 1):
+        # The neighbours of the run are copied, too. That pays if it takes less time than to start the Slice.
+        if not fits_gap(size - len(run), data, axis, self.value_info, saved_nodes=1):
             raise Skip("merged with the Slice before it, it would copy more than 4 KiB that nothing reads")
         pieces = [(None, run.start), (outer.outputs[0], len(run)), (None, size - run.stop)]
         return axis, [(value, length) for value, length in pieces if value is not None or length]

@@ -71,8 +71,9 @@ class ValueInfo:
         about each copy. A copy is None for an input that the call leaves out.
         """
         types = {None if copy is None else copy.type for copy in copies}
-        if len(types) == 1 and (type_ := types.pop()) is not None:
-            self.types[value] = type_
+        common_type = types.pop() if len(types) == 1 else None
+        if common_type is not None:
+            self.types[value] = common_type
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
@@ -119,7 +120,7 @@ def _infer_probe(
     These nodes are marked in the model. `copies` are pairs of a node of the model and its copy in the probe.
     """
     opset = standard_opset(model.opset_imports)
-    values = _pair_values(model, probe, copies)
+    copies_by_value = _pair_values(model, probe, copies)
     view = IrModel(probe)
     facts = infer_shapes(view)
     slicing = [(node, copy) for node, copy in copies if is_slicing(copy)]
@@ -134,9 +135,10 @@ def _infer_probe(
         if _mark_all(slicing, opset):  # folding has made more sizes known
             return None
     value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
-    for value, value_copies in values.items():
+    for value, value_copies in copies_by_value.items():
         copied_facts = [NO_FACTS if copy is None else facts.get(copy, NO_FACTS) for copy in value_copies]
         value_info.record(value, value_copies, copied_facts)
+    # An initializer has no copy if no node reads it, and may have no declared type. Its tensor has a type and a shape.
     for graph in model_graphs(model):
         for value in graph.initializers.data.values():
             if value.const_value is not None:
@@ -147,7 +149,7 @@ def _infer_probe(
 
 def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
     """Mark the nodes whose copies engines read differently. Return whether any node was not marked before."""
-    marked = [node for node, copy in slicing if mark_contested(node, copy, opset)]
+    marked = [node for node, copy in slicing if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
 
 
@@ -175,9 +177,10 @@ def _pair_values(
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
     """Set the known elements of a slicing node's parameters as constants, so that `copy` can be read and checked."""
     for value in copy.inputs[1:]:
-        inferred = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
-        if value is not None and inferred.data is not None:
-            value.const_value = ir.Tensor(inferred.data, dtype=ir.DataType(inferred.element))
+        if value is not None and value.const_value is None:
+            inferred = facts.get(value, NO_FACTS)
+            if inferred.data is not None:
+                value.const_value = ir.Tensor(inferred.data, dtype=ir.DataType(inferred.element))
 
 
 def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:

@@ -21,17 +21,20 @@ def load() -> Any:
     """Import onnxruntime and return the module.
 
     Raises:
-        MissingExtra: onnxruntime is not installed.
+        MissingExtra: onnxruntime is not installed, or cannot be loaded.
     """
     try:
         import onnxruntime
-    except ImportError:
-        raise MissingExtra.of("onnxruntime", "onnxruntime", f"by the executor {NAME!r}") from None
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "onnxruntime":
+            raise MissingExtra.of("onnxruntime", "onnxruntime", f"by the executor {NAME!r}") from None
+        reason = shorten(str(error)).rstrip(".")
+        raise MissingExtra(f"the executor {NAME!r} needs onnxruntime, which cannot be loaded: {reason}.") from error
     return onnxruntime
 
 
 def version() -> str:
-    """Return the version of onnxruntime."""
+    """Return the version of onnxruntime. See `load` for the errors."""
     return str(load().__version__)
 
 
@@ -43,7 +46,7 @@ def side(level: str = "none") -> Side:
             onnxruntime's EliminateSlice drops steps.
 
     Raises:
-        MissingExtra: onnxruntime is not installed.
+        MissingExtra: See `load`.
     """
     load()
     return Side(model_engines()[NAME], {"level": level})

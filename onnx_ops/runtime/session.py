@@ -23,13 +23,15 @@ from onnx_ops.model.element_type import BITS
 from sliceport.engines.engine import TensorBytes, Value, WholeModel
 from sliceport.errors import ModelError
 
-STRING = 8
+STRING = 8  # the number of the element type in TensorProto
 LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
+NO_PREPACKING = ("session.disable_prepacking", "1")
+"""An entry for the level `none`: prepacking a constant matrix changes the order in which its products are summed."""
 _LENGTH = struct.Struct("<Q")  # of a string, in bytes
 # The place in onnxruntime's sources at the start of its messages: a path, a line and the signature of a function.
 # GCC writes the whole signature of the function, MSVC its name.
@@ -53,7 +55,7 @@ class Captured(TensorBytes):
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """Return the bytes of an array."""
+        """Return the bytes of an array. Raise TypeError for a type that ONNX lacks."""
         if array.dtype == object or array.dtype.kind == "U":
             return cls(_pack_strings(array), array.shape, STRING)
         import onnx_ir as ir
@@ -94,14 +96,14 @@ def run(
     Raises:
         ModelError: onnxruntime does not load or run the model.
         MemoryError: onnxruntime runs out of memory.
-        ImportError: onnxruntime is not installed.
+        ImportError: onnxruntime is not installed or cannot be loaded.
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4  # fatal messages only, because errors are raised
-    if level == "none":  # prepacking a constant matrix changes the order in which its products are summed
-        options.add_session_config_entry("session.disable_prepacking", "1")
+    if level == "none":
+        options.add_session_config_entry(*NO_PREPACKING)
     if model.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
     # If an input is empty, kernels may leave outputs unwritten. Filling new memory with another byte for each run makes
@@ -109,8 +111,9 @@ def run(
     if any(array.size == 0 for array in inputs.values()):
         _fill_new_memory(next(_fill_bytes))
     try:
-        extra = {"disabled_optimizers": list(disabled)} if disabled else {}
-        session = ort.InferenceSession(model.data, options, providers=["CPUExecutionProvider"], **extra)
+        session = ort.InferenceSession(
+            model.data, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
+        )
         return _run_session(ort, session, inputs, model.outputs)
     except (MemoryError, ImportError):
         raise
@@ -130,7 +133,7 @@ def _fill_new_memory(fill: int) -> None:
     """
     if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
         # glibc fills new memory with the complement of the value, and does nothing if the value is 0.
-        ctypes.CDLL(None).mallopt(-6, fill and fill ^ 0xFF)
+        ctypes.CDLL(None).mallopt(-6, fill ^ 0xFF if fill else 0)
 
 
 def _run_session(
@@ -144,7 +147,7 @@ def _run_session(
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
     if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no arrays
-        for name in names:
+        for name in names:  # each by itself, because an output that cannot be converted fails the whole run
             outputs |= _run_for_output(session, name, feeds)
         return outputs
     for name, result in zip(names, session.run_with_ort_values(list(names), feeds), strict=True):
@@ -168,7 +171,8 @@ def _make_feed(ort: Any, value: Captured) -> Any:
 def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[str, Value]:
     """Compute one output by `session.run`, which also accepts strings and returns sequences.
 
-    The result maps the name to the output. It is empty if onnxruntime cannot convert the output to Python.
+    The result maps the name to the output. It is empty if onnxruntime cannot convert the output to Python, or if the
+    output is neither a tensor, a sequence, a map nor an empty optional.
     """
     try:
         (result,) = session.run([name], dict(feeds))
@@ -185,12 +189,16 @@ def _from_python(value: Any) -> Value:
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
         return tuple(_from_python(np.array(list(items))) for items in (value.keys(), value.values()))
+    # `Captured` makes one type of all arrays of strings: arrays of objects.
     return Captured.of(value).array() if isinstance(value, np.ndarray) else None
 
 
 def _from_ort(value: Any) -> npt.NDArray[Any]:
+    """Convert a tensor in an OrtValue to an array of the types that `Captured.array` returns."""
     if value.data_type() == "tensor(string)":
         return Captured.of(value.numpy()).array()
+    # The bytes are copied, because `numpy()` refuses types that NumPy lacks, such as bfloat16 and int4. The address of
+    # a tensor without elements is 0.
     size = value.tensor_size_in_bytes()
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
     return Captured(np.frombuffer(data, np.uint8), tuple(value.shape()), value.element_type()).array()

@@ -227,6 +227,11 @@ STAYS: Cases[str | None] = Cases(
             "a = Slice(x[9], [2], [8], [0], [1]); b = Unsqueeze(a, [0]); y = Slice(b, [1], [1], [0], [1])",
             "it cuts a new axis",
         ),
+        "chain Squeeze without axes": (
+            "chain",
+            "a = Slice(x[2, 3], [0], [1], [0], [1]); y = Squeeze(a)",
+            "does not name its axes",
+        ),
         "chain beside a sibling": (
             "chain",
             "a = Slice(x[2, 3], [0], [1], [0], [1]); y = Squeeze(a, [0]); b = Slice(x, [1], [2], [0], [1]); "
@@ -308,7 +313,7 @@ STAYS: Cases[str | None] = Cases(
         "up read twice": (
             "up",
             "a = Transpose(x[4, 6]); y = Slice(a, [1], [3], [0], [1]); z = Neg(a)",
-            "has other readers too",
+            "the output of Transpose 'n0', which it cuts, has other readers or is an output of the graph",
         ),
         "up cut new axis": (
             "up",

@@ -85,6 +85,16 @@ def test_einsum_that_may_sum_nothing_of_a_broadcast_batch_is_named() -> None:
     assert change.replacement is None
 
 
+def test_einsum_of_a_broadcast_batch_that_may_be_empty_beside_an_open_row_is_named() -> None:
+    """A Reshape cannot infer the size of the open row if the batch is empty."""
+    equation = "bilmkq,bnk->bilmn"
+    graph = f'(float[b,2,l,3,4,2] x, float[1,5,4] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
+    model = from_proto(parse(graph, 18))
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement is None
+    assert [use.node.op_type for value in model.graph.inputs for use in value.uses()] == ["Einsum", "Einsum"]
+
+
 @pytest.mark.parametrize("sizes", [(2, 0, 3), (2, 3, 0), (0, 2, 3)])
 def test_einsum_of_an_empty_row_axis_computes_the_same(sizes: tuple[int, ...]) -> None:
     """onnxruntime's MatMul does not broadcast the 1 of the right tensor to a size of 0."""

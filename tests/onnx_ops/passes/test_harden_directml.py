@@ -376,6 +376,8 @@ class TestReshapes:
         assert done == [("Reshape without -1", ["allowzero and a -1"])]
         kinds = [node.op_type for node in after.graph.node if node.op_type != "Constant"]
         assert len(kinds) == count
+        read = {name for node in after.graph.node for name in node.input}
+        assert all(node.output[0] in read for node in after.graph.node if node.op_type == "Constant")
         for size in ((0, 5, 16), (2, 0, 16), (2, 2, 16), (1, 2, 16)):
             same_on_cpu(before, after, data(size))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import pytest
 from onnx_models import parse
 from platforms import ended_by
 
+from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.runtime import onnxruntime_cpu, session
 from onnx_ops.runtime.session import Captured
 from sliceport.diffing.side import RunFailed
@@ -118,9 +121,29 @@ def test_model_that_takes_too_much_memory_is_an_error() -> None:
 
 
 def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match="onnxruntime is needed"):
         run_side(DIVISION, SIX)
+
+
+def test_onnxruntime_that_cannot_be_loaded_is_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError('DLL load failed')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "onnxruntime")
+    with pytest.raises(MissingExtra, match="needs onnxruntime, which cannot be loaded: DLL load failed"):
+        onnxruntime_cpu.load()
+
+
+@pytest.mark.parametrize("level", session.LEVELS)
+def test_script_runs_the_model_and_disables_prepacking_at_level_none_alone(level: str, tmp_path: Path) -> None:
+    script = ONNXRUNTIME_CPU.script({"level": level})
+    assert ("disable_prepacking" in script) == (level == "none")
+    onnx.save(DIVISION, tmp_path / "model.onnx")
+    names: dict[str, Any] = {"path": str(tmp_path / "model.onnx"), "inputs": SIX}
+    exec(script, names)
+    assert names["got"][0].tolist() == [3, 2]
 
 
 def test_every_run_is_a_call_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
