@@ -23,7 +23,7 @@ from sliceport.wording import list_names
 Array = npt.NDArray[Any]
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
-_SECONDS = 300.0
+_SECONDS = 600.0
 """Limit for one search. On the software adapter, a run of a large model takes up to half a minute."""
 ADVICE = "to search on, run sliceport diff MODEL --on onnxruntime-dml"
 CANNOT_COMPILE = "80004005 Call failed"
