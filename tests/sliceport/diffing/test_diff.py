@@ -248,6 +248,17 @@ def stop_after_12_runs(budget: side.Budget) -> None:
         raise side.BudgetSpent("the search was ended after 1 s")
 
 
+def test_no_node_of_unrelated_models_is_blamed(tmp_path: Path) -> None:
+    first = "(float[4] x) => (float[4] y) { [a] a = Exp (x)  [b] b = Neg (a)  [c] y = Sin (b) }"
+    second = "(float[4] x) => (float[4] z) { [d] d = Cos (x)  [e] e = Abs (d)  [f] f = Sqrt (e)  [g] z = Add (f, d) }"
+    report = compare_models(first, second, tmp_path)
+    assert not report.parts
+    assert report.notes[-1] == "the models share no values that diff can match, so that only their outputs are compared"
+    assert names(
+        compare_models("(float[4] x) => (y) { y = Sin (x) }", "(float[4] x) => (y) { y = Cos (x) }", tmp_path)
+    ) == ["y"]
+
+
 def test_search_of_many_nodes_takes_few_runs(differ: Differ) -> None:
     report = differ(chain_of(1000), swap("n700", "Sub"))
     assert names(report) == ["n700"]
