@@ -153,8 +153,8 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
         values[name] = values.get(source) or onnx.ValueInfoProto(name=source)
         graph.node.remove(node)
         announce(
-            f"ZipMap {node.name or name!r} is left out: its input {source!r} is compared in place of {name!r}, which is "
-            "not a tensor"
+            f"ZipMap {node.name or name!r} is left out: its input {source!r} is compared in place of {name!r}, which "
+            "is not a tensor"
         )
     del graph.output[:]
     graph.output.extend({value.name: value for value in values.values()}.values())
