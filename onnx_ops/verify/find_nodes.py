@@ -25,14 +25,12 @@ _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
 _SECONDS = 600.0
 """Limit for one search. On the software adapter, a run of a large model takes up to half a minute."""
-ADVICE = "to search on, run sliceport diff MODEL --on onnxruntime-dml"
+_ADVICE = "to search on, run sliceport diff MODEL --on onnxruntime-dml"
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
 
 
-def find_refusals(
-    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], message: str, advice: str = ADVICE
-) -> tuple[Finding, ...]:
+def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], message: str) -> tuple[Finding, ...]:
     """Find at most `_MAX_FINDINGS` nodes that the provider refuses instead of leaving them to the CPU.
 
     A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
@@ -40,7 +38,7 @@ def find_refusals(
     runs grows with the nodes of the refused operators, and not with the model.
 
     `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
-    the last finding is about the whole model and ends with `advice`.
+    the last finding is about the whole model, and says how to search on.
     """
     bad, good = _open_sides(device)
     values, cases = dict(inputs), list[Case]()
@@ -61,7 +59,7 @@ def find_refusals(
             rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
             result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     except BudgetSpent as spent:
-        text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {advice}."
+        text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {_ADVICE}."
         unfinished.append(Finding("refused", "", "", text))
     device.close()  # Only a case that fails on a fresh host, too, is refused.
     bad = replace(bad, budget=Budget())
@@ -91,12 +89,12 @@ def _find_refused_alone(
 
 
 def find_differences(
-    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str], advice: str = ADVICE
+    device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
     """Find the first node that the provider computes differently on the way to each output.
 
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    the search takes longer than `_SECONDS`, the findings say how far it came, and end with `advice`.
+    the search takes longer than `_SECONDS`, the findings say how far it came, and how to search on.
     """
     bad, good = _open_sides(device)
     findings: list[Finding] = []
@@ -113,9 +111,9 @@ def find_differences(
             if case is None:
                 continue
             blamed.add(case.main_node)
-            findings.append(_describe_difference(case, output, advice))
+            findings.append(_describe_difference(case, output))
     except BudgetSpent as spent:
-        text = f"output {list_names(remaining)} differs from {onnxruntime_cpu.NAME}, and {spent}; {advice}."
+        text = f"output {list_names(remaining)} differs from {onnxruntime_cpu.NAME}, and {spent}; {_ADVICE}."
         findings.append(Finding("different", "", "", text))
     return tuple(findings)
 
@@ -126,7 +124,7 @@ def _open_sides(device: Device) -> tuple[Side, Side]:
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 
 
-def _describe_difference(case: Case, output: str, advice: str) -> Finding:
+def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
     cause = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
     text = (
@@ -134,7 +132,7 @@ def _describe_difference(case: Case, output: str, advice: str) -> Finding:
         f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}{f' ({case.note})' * bool(case.note)}"
     )
     if case.suspects:
-        return Finding("different", "", "", f"{text}; {advice}.")
+        return Finding("different", "", "", f"{text}; {_ADVICE}.")
     return Finding("different", case.culprit.name, case.culprit.op_type, f"{text}.")
 
 

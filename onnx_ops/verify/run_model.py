@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.directml_provider import open_provider
-from onnx_ops.verify.find_nodes import ADVICE, find_differences, find_refusals
+from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
@@ -70,7 +70,6 @@ def run_on(
     expected: Mapping[str, Value] | None,
     *,
     locates: bool,
-    advice: str = ADVICE,
 ) -> ModelRun:
     """Run a model on the provider and compare it.
 
@@ -80,7 +79,6 @@ def run_on(
         arrays: The inputs of the model.
         expected: The expected outputs by name, or None to compare nothing.
         locates: Whether to find the nodes that cause a refusal or a difference.
-        advice: The end of the sentence about a search that took too long.
 
     Raises:
         DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
@@ -96,7 +94,7 @@ def run_on(
         refusals: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
-            refusals = find_refusals(dml, graph, arrays, str(error), advice)
+            refusals = find_refusals(dml, graph, arrays, str(error))
         refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
@@ -105,7 +103,7 @@ def run_on(
     different = {output.name: output.detail for output in outputs if output.status == "different"}
     if different and locates:
         say("looking for the first node that differs")
-        findings = explain_findings(find_differences(dml, graph, arrays, list(different), advice), model.proto)
+        findings = explain_findings(find_differences(dml, graph, arrays, list(different)), model.proto)
     else:
         findings = tuple(
             Finding("different", "", "", f"output {name!r} differs from {onnxruntime_cpu.NAME}: {detail}.")

@@ -136,28 +136,20 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
-    names = {value.name for value in checked.proto.graph.output}
-    zip_maps = {
-        node.output[0]: node
-        for node in checked.proto.graph.node
-        if node.op_type == "ZipMap" and node.domain == "ai.onnx.ml" and node.output[0] in names
-    }
+    outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
+    zip_maps = [
+        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and not {*node.output} - outputs.keys()
+    ]
     if not zip_maps:
         return checked
     proto = onnx.ModelProto()
     proto.CopyFrom(checked.proto)
-    graph = proto.graph
-    values = {value.name: value for value in graph.output}
-    for name, node in zip_maps.items():
-        source = node.input[0]
-        values[name] = values.get(source) or onnx.ValueInfoProto(name=source)
-        graph.node.remove(node)
-        announce(
-            f"ZipMap {node.name or name!r} is left out: its input {source!r} is compared in place of {name!r}, which "
-            "is not a tensor"
-        )
-    del graph.output[:]
-    graph.output.extend({value.name: value for value in values.values()}.values())
+    for node in zip_maps:
+        (source,), (name,) = node.input, node.output
+        proto.graph.output[outputs[name]].CopyFrom(onnx.ValueInfoProto(name=source))
+        proto.graph.node.remove(node)
+        kept = f"its input {source!r} is compared in place of {name!r}, which is not a tensor"
+        announce(f"ZipMap {node.name or name!r} is left out: {kept}")
     return check_model(proto, checked.base_dir, checked.path)
 
 

@@ -12,7 +12,7 @@ from onnx_models import parse
 from sessions import compute
 
 from onnx_ops.model.proto_walk import all_nodes
-from onnx_ops.verify.find_nodes import ADVICE, find_differences, find_refusals
+from onnx_ops.verify.find_nodes import _ADVICE, find_differences, find_refusals
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport.diffing.side import Budget, BudgetSpent
 from sliceport.directml.device import CallFailed, Device
@@ -105,6 +105,6 @@ def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: py
     inputs = {"v0": np.ones(4, np.float32)}
     findings = find_differences(cast("Device", Faulty()), graph, inputs, ["y", "z"])
     assert text in findings[0].message
-    assert findings[-1].message.endswith(f"; {ADVICE}.")
+    assert findings[-1].message.endswith(f"; {_ADVICE}.")
     refusals = find_refusals(cast("Device", Faulty("Erf")), graph, inputs, "Name:'n9' Erf is not supported")
-    assert refusals[-1].message.endswith("Erf is not supported), and the time is over; " + ADVICE + ".")
+    assert refusals[-1].message.endswith("Erf is not supported), and the time is over; " + _ADVICE + ".")
