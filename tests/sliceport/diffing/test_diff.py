@@ -243,8 +243,8 @@ def chain_of(count: int) -> str:
     return f"(float[2] v0) => (v{count}) <float one = {{1.0}}> {{ {steps} }}"
 
 
-def stop_after_12_runs(budget: side.Budget) -> None:
-    if budget.runs > 12:
+def stop_after_12_runs(budget: side.Budget, count: int = 12) -> None:
+    if budget.runs > count:
         raise side.BudgetSpent("the search was ended after 1 s")
 
 
@@ -570,6 +570,10 @@ def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: 
     report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
     assert 1 < len(part_of(report).case.nodes) < 100
     assert "may not be the smallest" in part_of(report).case.note
+    with monkeypatch.context() as patch:
+        patch.setattr(side.Budget, "remaining", lambda budget: stop_after_12_runs(budget, 8))
+        report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
+    assert part_of(report).causes[0] == "first node that differs: one of the 50 nodes from Add 'n50' to Add 'n99'"
 
 
 OUTPUTS = """(float[4] x) => (u, v, w) {
