@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.errors import UsageError, unknown_name
 from sliceport.html_table import html_table
+from sliceport.shell import join
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
@@ -106,6 +107,16 @@ def _is_of(engine: str, name: str) -> bool:
     return engine == name or engine.startswith(f"{name}-")
 
 
+def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
+    """Return the `sliceport harden` command for a model and `engines` that share a defect, or for one of `targets`."""
+    output = "OUT"
+    if targets:
+        output = f"OUT --target {'|'.join(targets)}"  # the user chooses one
+    elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
+        output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
+    return f"{join(['sliceport', 'harden', model])} -o {output}"
+
+
 @dataclass(frozen=True)
 class CheckReport(NodeFindings):
     """The findings about a model with a selection of engines.
@@ -150,7 +161,8 @@ class CheckReport(NodeFindings):
         """Return a defect as JSON values. Of the engines that are wrong, only the selected ones are included."""
         divergences = self.selection.divergences_of(defect)
         # `harden --target` avoids a divergence that has a `target`.
-        is_rewritten = defect.handling == "rewritten" or any(divergence.target for divergence in divergences)
+        targets = [divergence.target for divergence in divergences if divergence.target]
+        command = harden_command("MODEL", [divergence.engine for divergence in divergences], targets)
         return {
             "id": defect.id,
             "evidence": defect.evidence,
@@ -168,7 +180,7 @@ class CheckReport(NodeFindings):
                 }
                 for divergence in divergences
             ],
-            "help": "sliceport harden MODEL -o OUT" if is_rewritten else defect.workaround,
+            "help": command if targets or defect.handling == "rewritten" else defect.workaround,
             "page": f"{PAGES}/{defect.rule}.md",
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sliceport.defects.defect import Defect
@@ -50,12 +50,14 @@ class Change:
         op: Its operator.
         replacement: The operators that replace it, or `NOTHING`; None if no replacement is right and the node stays.
         defects: The defects of the engine that it triggers.
+        origin: An object that all changes to one node share, because several nodes may have one name.
     """
 
     node: str
     op: str
     replacement: str | None
     defects: tuple[Defect, ...]
+    origin: object = field(default=None, compare=False, repr=False)
 
     @property
     def outcome(self) -> str:

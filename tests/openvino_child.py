@@ -99,7 +99,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         **answer(case, model, data, arrays),
         "forms": [change.replacement for change in changes],
         "defects": found,
-    } | {"checked": checked}
+        "checked": checked,
+        "remaining": [finding.defect.id for finding in check(model, {}).nodes],
+    }
 
 
 def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[ov.Tensor]) -> dict[str, Any]:

@@ -299,6 +299,17 @@ class TestOnnx:
             ran = tried(lambda: as_arrays(session_of(after, optimized=False).run(None, {"x": data_of(example)})))
             assert ran == with_shapes(example.right)
 
+    @pytest.mark.parametrize("name", examples_of(OnnxCase))
+    def test_command_in_the_help_removes_the_finding(self, name: str) -> None:
+        defect, example = examples_of(OnnxCase)[name]
+        for engine in defect.engines:
+            rules = sliceport.check(model_of(example), engines=[engine]).to_json()["rules"]
+            command, _, target = rules.get(defect.rule, {"help": ""})["help"].partition(" --target ")
+            if command.startswith("sliceport harden"):
+                hardened = sliceport.harden(model_of(example), target=target or None).model
+                rules = sliceport.check(hardened, engines=[engine]).to_json()["rules"]
+                assert defect.rule not in rules, (engine, command, target)
+
     @pytest.mark.parametrize("name", examples_of(OnnxCase, "rewritten"))
     def test_directml_provider_is_right_on_the_hardened_model(self, directml: Device, name: str) -> None:
         _, example = examples_of(OnnxCase)[name]
@@ -366,6 +377,7 @@ class TestOpenVINO:
         hardened = answers_to_all(harden=True)[key]
         assert defect.id in hardened["defects"]
         assert defect.id in hardened["checked"]
+        assert defect.id not in hardened["remaining"]
         assert hardened["forms"] != [None]
         for got in (hardened, answers_to_all(ours=True)[key]):
             assert as_outcome(got) == with_shapes(example.right)

@@ -46,6 +46,10 @@ CONTESTED = "sliceport.contested"
 
 Inference sets it, because the defect may show only when inferred constants are known.
 """
+ORIGIN = "sliceport.origin"
+"""Key in the `meta` of a node for an object that it shares with the nodes that replace it."""
+USED = "sliceport.used"
+"""Key in the `meta` of a node for the index of an output that something read at the last look."""
 MISSING = "sliceport.missing"
 """Key in the `meta` of a value that was a constant whose data cannot be read. It maps to the reason."""
 SPLIT_INPUT_OPSET = 13

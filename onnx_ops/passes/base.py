@@ -11,14 +11,21 @@ from typing import Any, ClassVar, TypeVar, cast
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
-from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import has_valid_arity, is_operator, is_strided_slice, node_name
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
+from onnx_ops.passes.contested_nodes import ready_for_passes
+from onnx_ops.passes.edits import (
+    GraphEdits,
+    annotate_nodes,
+    annotate_value,
+    is_used,
+    origin_of,
+    remove_nodes,
+    remove_unread,
+)
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import make_names_unique, mark_new
@@ -57,15 +64,14 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             ModelError: The model is not well-formed.
         """
-        with defaults_aside(model):
-            modified = self.run(Analysis(model))  # marks contested nodes
-            unmark(model)
+        with ready_for_passes(model):
+            modified = self.run(Analysis(model))
         return ir.passes.PassResult(model, modified=modified)
 
     def run(self, analysis: Analysis) -> bool:
         """Run the pass over an analysed model and return whether the model changed.
 
-        Call this method inside `defaults_aside`, so that the default of a model input does not count as a constant.
+        Call this method inside `ready_for_passes`, so that the default of a model input does not count as a constant.
         """
         self.changes, self.skipped = [], []
         self.analysis, self.edits = analysis, GraphEdits()
@@ -88,7 +94,7 @@ class SlicingPass(ir.passes.InPlacePass):
             replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
         """
-        self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, origin_of(node)))
         if replacement is not None:
             self.analysis.forget()  # its cached nodes are out of date
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import onnx_ir as ir
 
 from onnx_ops.model.contested import find_disagreement
-from onnx_ops.model.nodes import CONTESTED
+from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs
@@ -17,10 +21,21 @@ _NUMBER = "sliceport.number"
 """Key in the `meta` of a node for its position in the model."""
 
 
-def unmark(model: ir.Model) -> None:
-    """Remove the marks of contested nodes."""
+@contextmanager
+def ready_for_passes(model: ir.Model) -> Iterator[None]:
+    """Remove defaults inside the context (see `defaults_aside`). After it, no node has a mark of a pass."""
+    with defaults_aside(model):
+        try:
+            yield
+        finally:
+            unmark(model)
+
+
+def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUMBER)) -> None:
+    """Remove marks from the `meta` of nodes: by default those of contested nodes, and all others of passes."""
     for node, _ in every_node(model):
-        node.meta.pop(CONTESTED, None)
+        for key in keys:
+            node.meta.pop(key, None)
 
 
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:

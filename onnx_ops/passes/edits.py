@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import ORIGIN, USED, is_operator
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.names import mark_new
 
@@ -23,8 +23,6 @@ RANDOM = frozenset(
 )
 """Operators that draw random numbers. None is removed, because the remaining ones would draw different numbers."""
 
-_USED = "sliceport.used"
-"""Key in the `meta` of a node for the index of an output that something read at the last look."""
 GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 """The types of attributes that hold graphs."""
 
@@ -214,11 +212,11 @@ def _has_used_output(node: ir.Node) -> bool:
 
     The index of the used output is stored in the node's `meta`. The next call looks there first.
     """
-    cached_index = node.meta.get(_USED, 0)
+    cached_index = node.meta.get(USED, 0)
     indices = (cached_index, *range(len(node.outputs)))
     used_index = next((index for index in indices if is_used(node.outputs[index])), None)
     if used_index:  # 0 is the default
-        node.meta[_USED] = used_index
+        node.meta[USED] = used_index
     return used_index is not None
 
 
@@ -229,9 +227,15 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     value.doc_string = replaced.doc_string or value.doc_string
 
 
+def origin_of(node: ir.Node) -> object:
+    """Return an object that stands for the node of the original model that a node is, or that it replaces."""
+    return node.meta.setdefault(ORIGIN, object())
+
+
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
     """Copy metadata and doc strings of replaced nodes to each new node. The first replaced node wins a conflict."""
     for node in nodes:
         for old in reversed(replaced):  # later updates win, so the first node comes last
             node.metadata_props.update(old.metadata_props)
             node.doc_string = old.doc_string or node.doc_string
+            node.meta[ORIGIN] = origin_of(old)

@@ -7,12 +7,11 @@ from itertools import chain
 
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING
 from onnx_ops.passes.aligned_run_for_directml import AlignedRunForDirectMLPass
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
-from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.conv_transpose_for_directml import ConvTransposeForDirectMLPass
 from onnx_ops.passes.declared_sizes_for_directml import DeclaredSizesForDirectMLPass, LoopForDirectMLPass
 from onnx_ops.passes.einsum_for_directml import EinsumForDirectMLPass
@@ -50,12 +49,11 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     Raises:
         ModelError: The model is not well-formed.
     """
-    with defaults_aside(model):
+    with ready_for_passes(model):
         analysis = Analysis(model)
         node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = chain.from_iterable(run_until_stable([kind() for kind in HARDEN_DIRECTML], analysis))
-        unmark(model)
     return build_hardening_report(node_count, tuple(changes), invalid)
 
 

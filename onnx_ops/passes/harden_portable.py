@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
@@ -20,7 +19,7 @@ from onnx_ops.model.raise_opset import raise_opset
 from onnx_ops.model.walk import model_graphs, model_nodes
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
-from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.edits import remove_nodes
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.portable_form import (
@@ -86,12 +85,11 @@ def harden_portably(
     excluded = {*profile.without, *without}
     writers = [kind(excluded, read_as) for kind in _WRITERS]
     passes: list[SlicingPass] = [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers]
-    with defaults_aside(model):  # removes the default values of inputs for now, because they are no constants
+    with ready_for_passes(model):
         analysis = Analysis(model)
         node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
-        unmark(model)  # the analysis marked contested nodes
     # In earlier versions, each initializer would have to be an input.
     if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
         _lift_parameters(model)
@@ -102,7 +100,7 @@ def harden_portably(
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
-    last_changes = {(change.op, change.node): change for change in changes}
+    last_changes = {(change.op, change.node, change.origin): change for change in changes}
     return model, build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
 
 
@@ -166,9 +164,8 @@ def enforce_standard_reading(model: ir.Model) -> None:
 
     onnxruntime would select all elements down to index 0. Other nodes stay as they are.
     """
-    with defaults_aside(model):
+    with ready_for_passes(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
-        unmark(model)
 
 
 def build_form_report(

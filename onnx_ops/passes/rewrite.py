@@ -8,13 +8,12 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import CONTESTED, SLICING, constant, is_standard, node_name
 from onnx_ops.model.walk import every_node, graphs_in, model_nodes
 from onnx_ops.passes.analysis import REWRITTEN, Analysis, may_need_rewriting
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
-from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
@@ -121,10 +120,8 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
         ModelError: The model is not well-formed.
     """
     check_passes(passes)
-    with defaults_aside(model):
-        report = run_passes(model, passes)
-        unmark(model)
-        return report
+    with ready_for_passes(model):
+        return run_passes(model, passes)
 
 
 def check_passes(names: Sequence[str]) -> None:
@@ -141,7 +138,7 @@ def check_passes(names: Sequence[str]) -> None:
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model until none of them finds anything more. `names` are names in `PASSES`.
 
-    Call this function inside `defaults_aside`, and `unmark` after it: contested nodes stay marked.
+    Call this function inside `ready_for_passes`, because contested nodes stay marked.
 
     Raises:
         ModelError: The model is not well-formed.

@@ -16,7 +16,7 @@ from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldExactConst
 from onnx_ops.passes.neutral_operands import RemoveNeutralOperandsPass
 from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
-from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
+from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, rewrite, run_passes
 from sliceport import progress
 from sliceport.errors import ModelError
 
@@ -79,11 +79,10 @@ def simplify(
         ModelError: The model is not well-formed.
         MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
-    check_passes(passes)
     check_optimizers(optimizers)
     all_before = count_nodes(model)
+    report = rewrite(model, passes)
     defaults = pop_defaults(model)
-    report = run_passes(model, passes)
     left_out: dict[str, str] = {}
     if any(node.op == "If" for node in report.contested):  # any change could make onnx refuse the model
         optimizers = ()

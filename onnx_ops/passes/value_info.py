@@ -16,7 +16,7 @@ from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.conditions import check_node
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import is_slicing, node_name
+from onnx_ops.model.nodes import CONTESTED, is_slicing, node_name
 from onnx_ops.model.views import Array, Sizes, sizes_of_shape
 from onnx_ops.model.walk import all_nodes, model_graphs
 from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
@@ -100,7 +100,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
     Raises:
         ModelError: The model is not well-formed; see `clone_model`.
     """
-    unmark(model)
+    unmark(model, [CONTESTED])
     while True:  # nothing is inferred from marked nodes, so inference is repeated until it marks no more nodes
         try:
             probe, copies = build_probe(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -14,13 +15,17 @@ from sliceport.diffing.case import Case, compute, make_case
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.side import Result, Side
+from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import Finding
+from sliceport.wording import list_names
 
 Array = npt.NDArray[Any]
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
+_SECONDS = 600.0
+"""Limit for one search. On the software adapter, a run of a large model takes up to half a minute."""
+_ADVICE = "to search on, run sliceport diff MODEL --on onnxruntime-dml"
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
 
@@ -32,27 +37,35 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
     runs grows with the nodes of the refused operators, and not with the model.
 
-    `message` is the error of the provider for the whole model on `inputs`.
+    `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
+    the last finding is about the whole model, and says how to search on.
     """
-    bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
+    bad, good = _open_sides(device)
     values, cases = dict(inputs), list[Case]()
     result: Result = Failure("error", "", message)
-    while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
-        first = Search(graph, bad, good, values, result).run()
-        if first is None or first.main_node in [case.main_node for case in cases]:
-            break
-        refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
-        cases += refused
-        computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
-        values |= computed or {}
-        # What refused nodes read is an output, too, because a node in front of them may be refused as well.
-        read_names = [name for case in cases for name in case.main_node.reads]
-        outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
-        rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
-        result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
+    unfinished: list[Finding] = []
+    try:
+        while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
+            first = Search(graph, bad, good, values, result).run()
+            if first is None or first.main_node in [case.main_node for case in cases]:
+                break
+            refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
+            cases += refused
+            computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
+            values |= computed or {}
+            # What refused nodes read is an output, too, because a node in front of them may be refused as well.
+            read_names = [name for case in cases for name in case.main_node.reads]
+            outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
+            rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
+            result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
+    except BudgetSpent as spent:
+        text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {_ADVICE}."
+        unfinished.append(Finding("refused", "", "", text))
     device.close()  # Only a case that fails on a fresh host, too, is refused.
+    bad = replace(bad, budget=Budget())
     repeated = [(case, bad.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
-    return tuple([_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)])
+    refusals = [_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)]
+    return (*refusals, *unfinished)
 
 
 def _find_refused_alone(
@@ -80,27 +93,47 @@ def find_differences(
 ) -> tuple[Finding, ...]:
     """Find the first node that the provider computes differently on the way to each output.
 
-    An output gets no finding of its own if it differs only because of a node that was found for an earlier output.
+    An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
+    the search takes longer than `_SECONDS`, the findings say how far it came, and how to search on.
     """
-    bad, good = Side(OnnxruntimeDML(device), {}), onnxruntime_cpu.side()
+    bad, good = _open_sides(device)
     findings: list[Finding] = []
     blamed: set[GraphNode] = set()
+    remaining = list(outputs)
     failures = [Failure("values", output, "it differs") for output in outputs]
-    for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
-        output, case = failure.output, None if located is None else located.case
-        if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
-            text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
-            findings.append(Finding("different", "", "", text))
-        if case is None:
-            continue
-        blamed.add(case.main_node)
-        cause = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
-        text = (
-            f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
-            f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}."
-        )
-        findings.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
+    try:
+        for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
+            output, case = failure.output, None if located is None else located.case
+            remaining.remove(output)
+            if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
+                text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
+                findings.append(Finding("different", "", "", text))
+            if case is None:
+                continue
+            blamed.add(case.main_node)
+            findings.append(_describe_difference(case, output))
+    except BudgetSpent as spent:
+        text = f"output {list_names(remaining)} differs from {onnxruntime_cpu.NAME}, and {spent}; {_ADVICE}."
+        findings.append(Finding("different", "", "", text))
     return tuple(findings)
+
+
+def _open_sides(device: Device) -> tuple[Side, Side]:
+    """Return the provider and onnxruntime's CPU provider for one search."""
+    budget = Budget(_SECONDS)
+    return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
+
+
+def _describe_difference(case: Case, output: str) -> Finding:
+    """Return the finding about `case`, the smallest part that differs on the way to an output."""
+    cause = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
+    text = (
+        f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
+        f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}{f' ({case.note})' * bool(case.note)}"
+    )
+    if case.suspects:
+        return Finding("different", "", "", f"{text}; {_ADVICE}.")
+    return Finding("different", case.culprit.name, case.culprit.op_type, f"{text}.")
 
 
 def is_adapters_fault(finding: Finding) -> bool:

@@ -17,7 +17,7 @@ from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.read import CheckedModel, path_in_errors, read_any, read_checked
+from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
@@ -26,6 +26,7 @@ from onnx_ops.verify.inputs import make_inputs
 from sliceport.directml.device import DeviceError, StoredTensor
 from sliceport.engines.engine import WholeModel
 from sliceport.formats import InputShapes
+from sliceport.progress import announce
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
         UsageError: See `read_any` and `embed_function`.
     """
-    checked = read_any(model) if data_folder is None else read_checked(model, data_folder)
+    checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
     complete = to_ir(checked)
     mark_written_names(complete)
     inline_functions(complete)
@@ -127,6 +128,29 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
         node.name = node_name(node)
     embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
+
+
+def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
+    """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
+
+    A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
+    classes to probabilities, a type that onnx-ir lacks.
+    """
+    outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
+    zip_maps = [
+        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and not {*node.output} - outputs.keys()
+    ]
+    if not zip_maps:
+        return checked
+    proto = onnx.ModelProto()
+    proto.CopyFrom(checked.proto)
+    for node in zip_maps:
+        (source,), (name,) = node.input, node.output
+        proto.graph.output[outputs[name]].CopyFrom(onnx.ValueInfoProto(name=source))
+        proto.graph.node.remove(node)
+        kept = f"its input {source!r} is compared in place of {name!r}, which is not a tensor"
+        announce(f"ZipMap {node.name or name!r} is left out: {kept}")
+    return check_model(proto, checked.base_dir, checked.path)
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:

@@ -37,6 +37,7 @@ class Case:
         is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
         note: A caveat, such as that the search ran out of time; or an empty string.
+        suspects: The nodes among which the culprit is, if the search ended before it was found; otherwise empty.
     """
 
     graph: Graph
@@ -50,6 +51,7 @@ class Case:
     is_fusion: bool = False
     has_fixed_shapes: bool = False
     note: str = ""
+    suspects: tuple[GraphNode, ...] = ()
 
     @property
     def nodes(self) -> tuple[GraphNode, ...]:
@@ -60,6 +62,13 @@ class Case:
     def culprit(self) -> GraphNode:
         """The last node of the case. Reports call it the first node that differs or fails."""
         return self.nodes[-1]
+
+    @property
+    def place(self) -> str:
+        """The culprit in words. If the search ended before it was found, the range of nodes that contains it."""
+        if len(self.suspects) < 2:
+            return str(self.culprit)
+        return f"one of the {len(self.suspects)} nodes from {self.suspects[0]} to {self.suspects[-1]}"
 
     @property
     def main_node(self) -> GraphNode:

@@ -268,6 +268,10 @@ class _Comparison:
         if is_pair and not good_fails:
             pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
             notes.append(pair.note)
+            # A part that begins at the inputs and ends at an output would be all of the model.
+            if not (pair.is_matched or failures[0].is_of_run or len(self.second.nodes) == 1):
+                notes.append("the models share no values that diff can match, so that only their outputs are compared")
+                return
             results = ((each, pair.find(each.output, self._tolerance_for(each.output))) for each in failures)
         else:  # the search needs one model only: the only model, or the first of two if its engine does not run it
             graph, other = (self.first, bad) if is_pair else (self.second, good)

@@ -96,6 +96,7 @@ class Pair:
 
     Attributes:
         note: A sentence about how many values were matched, and how.
+        is_matched: Whether any computed value was matched, apart from outputs that differ.
     """
 
     def __init__(
@@ -119,6 +120,9 @@ class Pair:
         is_same = [operator == other for operator, other in pairs if other is not None]
         self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
         counts = self._match(*self._run_both(runs))
+        self.is_matched = not {*second.inputs, *second.outputs}.issuperset(self._different) or any(
+            name not in second.inputs for name in self._close
+        )
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
         self.note = f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"

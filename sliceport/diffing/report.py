@@ -66,7 +66,7 @@ class Part:
         count = len(case.nodes)
         listed = ", ".join(map(str, case.nodes[:_MAX_LISTED])) + ", ..." * (count > _MAX_LISTED)
         inside = f" in {'; '.join(case.scope)}" if case.scope else ""
-        lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.culprit}{inside}"]
+        lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.place}{inside}"]
         if count > 1:
             lines.append(
                 f"the {'failure' if case.failure.is_of_run else 'difference'} needs {count} nodes together: {listed}"

@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
+
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
-from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, inner_tolerance_of
+from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, compare_values, inner_tolerance_of
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
@@ -20,6 +22,8 @@ _MAX_NAMED = 3
 """The largest number of nodes to try that a message names."""
 _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
+_MAX_PIECES = 4
+"""The largest number of pieces that a case is divided into if rounding decides."""
 
 
 class Search:
@@ -51,6 +55,8 @@ class Search:
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
         # The nodes that compute the targets, each after the nodes that it reads from.
         self._path = find_ancestors(graph, self._targets, inputs)
+        self._suspects: Sequence[int] = ()  # the nodes among which the first one that fails is
+        self._note = ""  # the note of the best case
         self.best: Case | None = None
 
     def run(self) -> Case | None:
@@ -68,7 +74,9 @@ class Search:
         except BudgetSpent as spent:
             if self.best is None:
                 raise
-            self.best = replace(self.best, note=f"{spent}: the case may not be the smallest")
+            note = f"{spent}: the case may not be the smallest"
+            suspects = tuple(self._graph.nodes[i] for i in self._suspects)
+            self.best = replace(self.best, note="; ".join(filter(None, (self.best.note, note))), suspects=suspects)
         return self.best
 
     def fails(self, case: Case) -> bool:
@@ -95,11 +103,13 @@ class Search:
             is_failing = self._test(self._path, self._inputs)
         least, size = 1, len(self._path)
         while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
+            self._suspects = self._path[least - 1 : size]
             middle = (least + size) // 2
             if self._test(self._path[:middle], self._inputs):
                 size = middle
             else:
                 least = middle + 1
+        self._suspects = ()
         return is_failing
 
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
@@ -122,19 +132,49 @@ class Search:
         assert self.best is not None
         if not self.best.failure.is_of_run:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
+            is_near = self._try_predecessors(last, self.best.values)
+            if len(self.best.outputs) > 1:  # the failure may need the other outputs
+                self._test(self.best.numbers, self.best.values, [self.best.failure.output])
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if not self._try_predecessors(last, self.best.values) and len(numbers) < len(self.best.numbers):
+            if not is_near and len(numbers) < len(self.best.numbers):
                 self._test(numbers, self.best.values, self.best.outputs)
+            if not is_near and self._is_decided_by_rounding(self.best, last):
+                self._note = (
+                    f"rounding decides: {self._good.engine.name} computes the same from the values that "
+                    f"{self._graph.nodes[last]} reads on {self._bad.engine.name}, which are right within the tolerance"
+                )
+                self.best = replace(self.best, note=self._note)
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
-        while size and len(self.best.numbers) > 1:
+        # Rounding errors of many nodes add up, so that smaller pieces would all be tried in vain.
+        most_pieces = _MAX_PIECES if self._note else len(self.best.numbers)
+        while size and len(self.best.numbers) > 1 and len(self.best.numbers) // size <= most_pieces:
             start, count_before = 0, len(self.best.numbers)
             while start < len(self.best.numbers):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
                 start = start if self._remove(self.best.numbers[start : start + size]) else start + size
             size = size if len(self.best.numbers) < count_before else size // 2
+
+    def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
+        """Return whether both engines compute the same wrong value if the inputs of its node come from `bad`.
+
+        `number` is the node that computes the value. Its inputs must be right within the tolerance.
+        """
+        output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
+        case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
+        actual, expected = (side.try_run(case.model, case.inputs) for side in (self._bad, self._good))
+        if isinstance(actual, Failure) or isinstance(expected, Failure):
+            return False
+        outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
+        # With these inputs as outputs, the value is right if a fusion is to blame.
+        if [each.name for each in outputs if each.kind] != [output]:
+            return False
+        inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}
+        repeated = compute(self._graph, self._good, best.values | inputs, [output]) or {}
+        tolerance = self._tolerance or inner_tolerance_of(expected[output])
+        return output in repeated and not compare_values(output, actual[output], repeated[output], tolerance).kind
 
     def _remove(self, removed: Sequence[int]) -> bool:
         """Remove nodes from the best case if it still fails without them, and return whether it does."""
@@ -168,7 +208,7 @@ class Search:
 
         Such outputs prevent an engine from fusing the nodes.
         """
-        if len(best.numbers) == 1:
+        if len(best.numbers) == 1 or self._note:
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
@@ -205,7 +245,7 @@ class Search:
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
         fixed = replace(best, has_fixed_shapes=True)
-        return fixed if self.fails(fixed) else best
+        return fixed if fixed.model == best.model or self.fails(fixed) else best
 
     def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
         """Test a part of the model. If it fails like the model, make it the best case and return True."""
@@ -215,11 +255,7 @@ class Search:
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
-        case = replace(case, failure=failure)
-        if len(case.outputs) > 1 and not failure.is_of_run:
-            narrow = replace(case, outputs=(failure.output,))
-            case = narrow if self.fails(narrow) else case  # the failure may need the other outputs
-        self.best = case
+        self.best = replace(case, failure=failure, note=self._note)
         return True
 
     def _failure_of(self, case: Case) -> Failure | None:

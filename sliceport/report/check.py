@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sliceport.checking import KINDS
+from sliceport.checking import KINDS, harden_command
 from sliceport.report.page import open_template
 from sliceport.report.table import printable, wrap
-from sliceport.shell import join
 from sliceport.wording import count_of
 
 Result = Mapping[str, Any]
@@ -93,16 +92,6 @@ class Group:
 def _join_names(names: Sequence[str]) -> str:
     """Join names by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a model and `engines` that share a defect, or for one of `targets`."""
-    output = "OUT"
-    if targets:
-        output = f"OUT --target {'|'.join(targets)}"  # the user chooses one
-    elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
-        output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
-    return f"{join(['sliceport', 'harden', model])} -o {output}"
 
 
 def group_findings(result: Result) -> list[Group]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sliceport.report.check import harden_command
+from sliceport.checking import harden_command
 from sliceport.report.drawing import draw
 from sliceport.report.page import open_template
 from sliceport.report.table import printable, table

@@ -56,10 +56,12 @@ def diff_node_data(report: DiffReport, model: str) -> str:
                     yield Mark(node.all_names, text, color)
                 else:
                     # The last part of `scope[0]` is the branch of an If, or the iteration of a Loop or Scan, whose body
-                    # is the attribute `body`. Nodes in a body of a body have no ids, so only the holder is marked.
-                    title = case.scope[0].rpartition(", ")[2] if len(case.scope) == 1 else ""
+                    # is the attribute `body`.
+                    title = case.scope[0].rpartition(", ")[2]
                     attribute = title if title in ("then_branch", "else_branch") else "body"
-                    yield Mark(case.holder.all_names, text, color, attribute, node.all_names)
+                    # Nodes in a body of a body have no ids, so only the holder is marked.
+                    inner = node.all_names if len(case.scope) == 1 else ()
+                    yield Mark(case.holder.all_names, text, color, attribute, inner)
 
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 

@@ -10,6 +10,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -26,10 +27,14 @@ from running import as_arrays
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_portable import harden_portably
 from onnx_ops.passes.rewrite import Rewriting
+from onnx_ops.passes.simplification import simplify
 from sliceport.cli.main import main
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
+from sliceport.defects.profiles import PROFILES
+from sliceport.errors import ModelError
 from sliceport.hardening import Hardening
 
 INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1
@@ -253,6 +258,19 @@ def test_a_slice_before_opset_10_has_no_steps_to_disagree_about() -> None:
     assert not report.contested
     assert report.after == 1
     assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_no_marks_stay_in_the_model(is_sorted: bool) -> None:
+    nodes = f"{constants(-1, INT64_MAX, -1, 0)} a = Neg(x)  c = Slice(a, s, e, ax, t)  d, f = Split<num_outputs=2>(a)"
+    before = model_of(f"g (float[4] x) => (float[p] y) {{ {nodes} y = Concat<axis=0>(c, f) }}", 18)
+    for change in (rewrite, simplify, harden_for_directml, partial(harden_portably, profile=PROFILES["portable"])):
+        model = from_proto(before)
+        if not is_sorted:
+            model.graph.append(model.graph[0])  # moves the node to the end
+        with nullcontext() if is_sorted else pytest.raises(ModelError, match="not sorted"):
+            change(model)
+        assert [node.meta for node in model.graph if node.meta] == [], change
 
 
 def test_declared_shapes_behind_contested_nodes_are_ignored() -> None:

@@ -40,6 +40,14 @@ def opset_of(proto: onnx.ModelProto) -> Any:
     return next(entry.version for entry in proto.opset_import if not entry.domain)
 
 
+def test_nodes_of_one_name_count_one_by_one() -> None:
+    """Each Slice is rewritten twice: its bounds become constants, and then the axis that was left out is listed."""
+    nodes = "t = Shape(x)  e = Div(t, two)  [same] a = Slice(x, one, e)  [same] b = Slice(x, two, e)  y = Sub(a, b)"
+    proto = parse(f"(float[8] x) => (float[n] y) <int64[1] one = {{1}}, int64[1] two = {{2}}> {{ {nodes} }}")
+    _, result = harden(proto, verify=False)
+    assert [(change.node, change.replacement) for change in result.changes.changes] == [("same", "Slice")] * 2
+
+
 # Operator sets.
 
 

@@ -12,13 +12,14 @@ from onnx_models import parse
 from sessions import compute
 
 from onnx_ops.model.proto_walk import all_nodes
-from onnx_ops.verify.find_nodes import find_differences, find_refusals
+from onnx_ops.verify.find_nodes import _ADVICE, find_differences, find_refusals
 from onnx_ops.verify.onnx_graph import OnnxGraph
+from sliceport.diffing.side import Budget, BudgetSpent
 from sliceport.directml.device import CallFailed, Device
 
 
 class Faulty:
-    """A device whose provider refuses operators, and names the node or not, and that computes Cos for Tan."""
+    """A device whose provider refuses operators, and names the node or not, computes Cos for Tan and rounds Selu."""
 
     def __init__(self, *op_types: str, names_node: bool = True) -> None:
         self.op_types, self.names_node, self.runs = op_types, names_node, 0
@@ -31,6 +32,8 @@ class Faulty:
                 message = f"{node.op_type} is not supported"
                 raise CallFailed("Run", 1, f"while running node. Name:'{node.name}' {message}" * self.names_node)
             node.op_type = {"Tan": "Cos"}.get(node.op_type, node.op_type)
+            for attribute in node.attribute if node.op_type == "Selu" else ():
+                attribute.f *= 1 + 1e-6
         return compute(proto, **inputs)
 
     def without_retries(self) -> object:
@@ -67,3 +70,41 @@ def test_node_behind_many_outputs_is_searched_once() -> None:
     findings = find_differences(cast("Device", device), graph, {"v0": np.ones(4, np.float32)}, outputs)
     assert [finding.node for finding in findings] == ["tan", "z"]
     assert device.runs < 40
+
+
+def test_decision_by_rounding_is_found_in_few_runs() -> None:
+    chain = [f"[n{i}] v{i} = Selu<alpha = 1.0, gamma = 1.0>(v{i - 1})" for i in range(1, 40)]
+    nodes = "  ".join([*chain, "p = Concat<axis = 0>(v39, limit)", "[top] y, z = TopK(p, one)"])
+    constants = "float[1] limit = {1.00002}, int64[1] one = {1}"
+    graph = OnnxGraph(parse(f"(float[1] v0) => (z) <{constants}> {{ {nodes} }}"))
+    device = Faulty()
+    [finding] = find_differences(cast("Device", device), graph, {"v0": np.ones(1, np.float32)}, ["z"])
+    assert finding.node == "top"
+    assert (
+        "rounding decides: onnxruntime-cpu computes the same from the values that TopK 'top' reads" in finding.message
+    )
+    assert device.runs < 25
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        (5, "one of the 15 nodes from LeakyRelu 'n46' to Tan 'tan' is the first node on the way to output 'y'"),
+        (0, "output 'y', 'z' differs from onnxruntime-cpu, and the time is over; to search on, run sliceport diff "),
+    ],
+)
+def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def remaining(budget: Budget) -> None:
+        if budget.seconds and budget.runs > runs:
+            raise BudgetSpent("the time is over")
+
+    monkeypatch.setattr(Budget, "remaining", remaining)
+    chain = [f"[n{i}] v{i} = LeakyRelu<alpha = 0.{i:03}>(v{i - 1})" for i in range(1, 60)]
+    nodes = "  ".join([*chain, "[tan] y = Tan(v59)", "z = Tan(v58)", "[erf] w = Erf(v59)"])
+    graph = OnnxGraph(parse(f"(float[4] v0) => (y, z) {{ {nodes} }}"))
+    inputs = {"v0": np.ones(4, np.float32)}
+    findings = find_differences(cast("Device", Faulty()), graph, inputs, ["y", "z"])
+    assert text in findings[0].message
+    assert findings[-1].message.endswith(f"; {_ADVICE}.")
+    refusals = find_refusals(cast("Device", Faulty("Erf")), graph, inputs, "Name:'n9' Erf is not supported")
+    assert refusals[-1].message.endswith("Erf is not supported), and the time is over; " + _ADVICE + ".")

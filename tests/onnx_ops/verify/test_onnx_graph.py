@@ -12,6 +12,8 @@ from onnx_models import parse
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.onnx_graph import OnnxGraph, to_tensor
 from onnx_ops.verify.runnable import read_complete_model
+from sliceport import progress
+from sliceport.diffing.diff import diff
 
 STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
 
@@ -62,3 +64,17 @@ def test_open_size_of_an_empty_input_stays_open() -> None:
     cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.zeros((0, 3), np.float32)}, {})
     dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", 3]
+
+
+def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
+    """scikit-learn's exports return a sequence of maps from classes to probabilities."""
+    nodes = "[neg] p = Neg (x)  [zip] maps = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]> (p)  [exp] e = Exp (p)"
+    proto = parse(f"(float[2, 3] x) => (float[2, 3] e, float maps) {{ {nodes} }}", **{"ai.onnx.ml": 3})
+    maps = proto.graph.output[1].type.sequence_type.elem_type.map_type
+    maps.key_type, maps.value_type.tensor_type.elem_type = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+    onnx.save(proto, tmp_path / "zip.onnx")
+    said: list[str] = []
+    with progress.listen_to_progress(announcement=said.append):
+        report = diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
+    assert [(output.name, output.status) for output in report.outputs] == [("e", "equal"), ("p", "equal")]
+    assert said == ["ZipMap 'zip' is left out: its input 'p' is compared in place of 'maps', which is not a tensor"]

@@ -243,9 +243,20 @@ def chain_of(count: int) -> str:
     return f"(float[2] v0) => (v{count}) <float one = {{1.0}}> {{ {steps} }}"
 
 
-def stop_after_12_runs(budget: side.Budget) -> None:
-    if budget.runs > 12:
+def stop_after_12_runs(budget: side.Budget, count: int = 12) -> None:
+    if budget.runs > count:
         raise side.BudgetSpent("the search was ended after 1 s")
+
+
+def test_no_node_of_unrelated_models_is_blamed(tmp_path: Path) -> None:
+    first = "(float[4] x) => (float[4] y) { [a] a = Exp (x)  [b] b = Neg (a)  [c] y = Sin (b) }"
+    second = "(float[4] x) => (float[4] z) { [d] d = Cos (x)  [e] e = Abs (d)  [f] f = Sqrt (e)  [g] z = Add (f, d) }"
+    report = compare_models(first, second, tmp_path)
+    assert not report.parts
+    assert report.notes[-1] == "the models share no values that diff can match, so that only their outputs are compared"
+    assert names(
+        compare_models("(float[4] x) => (y) { y = Sin (x) }", "(float[4] x) => (y) { y = Cos (x) }", tmp_path)
+    ) == ["y"]
 
 
 def test_search_of_many_nodes_takes_few_runs(differ: Differ) -> None:
@@ -559,6 +570,10 @@ def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: 
     report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
     assert 1 < len(part_of(report).case.nodes) < 100
     assert "may not be the smallest" in part_of(report).case.note
+    with monkeypatch.context() as patch:
+        patch.setattr(side.Budget, "remaining", lambda budget: stop_after_12_runs(budget, 8))
+        report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
+    assert part_of(report).causes[0] == "first node that differs: one of the 50 nodes from Add 'n50' to Add 'n99'"
 
 
 OUTPUTS = """(float[4] x) => (u, v, w) {

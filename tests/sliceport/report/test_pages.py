@@ -81,11 +81,11 @@ def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Compare an engine with a fault with onnxruntime's CPU provider, on `model.onnx` in the current folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(model: str | onnx.ModelProto, fault: Fault) -> DiffReport:
+    def run(model: str | onnx.ModelProto, fault: Fault, **inputs: Any) -> DiffReport:
         known = {**model_engines(), "faulty": Faulty(fault)}
         monkeypatch.setattr(side, "model_engines", lambda: known)
         onnx.save(parse(model) if isinstance(model, str) else model, "model.onnx")
-        return diff("model.onnx", on="faulty", inputs={"k": np.array(True)} if model == BODY else None)
+        return diff("model.onnx", on="faulty", inputs=inputs)
 
     return run
 
@@ -165,10 +165,25 @@ def test_node_data_of_diff_have_the_nodes_of_the_part(compare: Any) -> None:
 
 
 def test_node_data_of_a_body_have_the_node_and_the_one_around_it(compare: Any) -> None:
-    report = compare(BODY, swap("inner", "Abs"))
+    report = compare(BODY, swap("inner", "Abs"), k=np.array(True))
     assert report.part.case.scope
     results = json.loads(diff_node_data(report, "model.onnx"))["results"]
     assert list(results) == ["holder", "holder/then_branch/inner"]
+
+
+NESTED = """(float[3] x, int64 n, bool c) => (float[3] y) {
+    [loop] y = Loop (n, c, x) < body = b (int64 i, bool d, float[3] s) => (bool k, float[3] t) {
+        k = Identity (d)  [same] v = Abs (s)
+        [branches] t = If (d) <
+            then_branch = p () => (float[3] q) { [same] q = Neg (v) },
+            else_branch = e () => (float[3] r) { r = Identity (v) }> }>
+}"""
+
+
+def test_node_data_of_a_body_in_a_body_have_only_the_outermost_node(compare: Any) -> None:
+    report = compare(NESTED, refuse("Neg"), n=np.array(2), c=np.array(True))
+    assert (report.part.case.culprit.name, len(report.part.case.scope)) == ("same", 2)
+    assert list(json.loads(diff_node_data(report, "model.onnx"))["results"]) == ["loop"]
 
 
 FUNCTION = """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
