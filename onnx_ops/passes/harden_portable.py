@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
