@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -171,11 +170,6 @@ def named(model: onnx.ModelProto) -> onnx.ModelProto:
     for i, node in enumerate(model_nodes(model)):
         node.name = f"n{i}_{node.op_type}"
     return model
-
-
-def random_input(seed: int, *shape: int) -> Array:
-    """Return normally distributed floats."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def exports(models: Path) -> list[Path]:
