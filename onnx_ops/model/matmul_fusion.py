@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from onnx_ops.model.nodes import is_operator, read_ints, sizes_of
 from onnx_ops.model.views import NodeView, ValueView
 
-_FUSED_MATMUL_OPSET = 9
-"""The first operator set whose MatMul is fused."""
-
 
 def has_batch_fusion(perm: Sequence[int]) -> bool:
     """Return whether onnxruntime fuses a Transpose with a MatMul as a transposition of the batch axes.
@@ -29,8 +26,8 @@ def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
     ranks = {None if (sizes := sizes_of(value)) is None else len(sizes) for value in operands}
     for value in operands:
         transpose, dtype = value.producer(), value.dtype
-        # The CPU provider's kernel for the fused node has no other types.
-        is_fused = opset >= _FUSED_MATMUL_OPSET and dtype is not None and dtype.name in ("FLOAT", "DOUBLE")
+        # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.
+        is_fused = opset >= 9 and dtype is not None and dtype.name in ("FLOAT", "DOUBLE")
         if is_fused and is_operator(transpose, "Transpose") and transpose.inputs[0] is not None:
             perm = read_ints(transpose, "perm") or ()
             if has_batch_fusion(perm) and ranks == {len(perm)}:
