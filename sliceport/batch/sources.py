@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +147,14 @@ class _Search:
         elif has_wildcards(name):
             yield from self._glob(name)
         else:
-            raise UsageError(f"source {name!r} is not there.")
+            reason = "is not there"
+            try:
+                os.lstat(name)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError as error:  # such as a folder that may not be searched
+                reason = f"cannot be read ({error.strerror or error})"
+            raise UsageError(f"source {name!r} {reason}.")
 
     def _read_list(self, source: str) -> Iterator[str | BadSource]:
         name = with_slashes(source)
@@ -178,12 +186,8 @@ class _Search:
         entered = set(self.folders) - {os.path.realpath(root)}
         starts = [root]
 
-        def report(error: OSError) -> None:
-            folder = with_slashes(os.path.join(error.filename, ""))
-            bad.append(BadSource(folder, f"folder {folder!r} cannot be read ({error.strerror or error})."))
-
         for start in starts:  # the loop adds links to `starts`
-            for folder, folders, files in os.walk(start, onerror=report):
+            for folder, folders, files in os.walk(start, onerror=lambda error: bad.append(_unreadable_folder(error))):
                 real = os.path.realpath(folder)
                 is_new = real not in entered
                 folders[:] = sorted(name for name in folders if name[0] != ".") if is_new else []  # prunes the walk
@@ -195,8 +199,8 @@ class _Search:
         yield from sorted(filter(_is_model, models))
         yield from bad
 
-    def _glob(self, pattern: str) -> Iterator[str]:
-        """Yield the files that a pattern matches."""
+    def _glob(self, pattern: str) -> Iterator[str | BadSource]:
+        """Yield the files that a pattern matches, then a BadSource for each folder that cannot be read."""
         drive, path = os.path.splitdrive(pattern)
         parts = [part for part in path.split("/") if part not in ("", os.curdir)]
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
@@ -217,8 +221,29 @@ class _Search:
             folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
             if not any(os.path.realpath(folder) in self.folders for folder in folders):
                 yield start + name
+        # `Path.glob` leaves out folders that cannot be read, without an error.
+        for depth in range(len(wild)):
+            base = Path(start or os.curdir)
+            for folder in base.glob("/".join(wild[:depth])) if depth else [base]:
+                is_hidden = not finds_hidden and any(part.startswith(".") for part in folder.relative_to(base).parts)
+                if os.path.isdir(folder) and not is_hidden and os.path.realpath(folder) not in self.folders:
+                    try:
+                        os.scandir(folder).close()
+                    except OSError as error:
+                        yield _unreadable_folder(error)
+
+
+def _unreadable_folder(error: OSError) -> BadSource:
+    """Return the source for a folder that caused an error."""
+    folder = with_slashes(os.path.join(error.filename, ""))
+    return BadSource(folder, f"folder {folder!r} cannot be read ({error.strerror or error}).")
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a path is a file or a broken link. The row of a broken link says that it cannot be read."""
-    return os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
+    """Return whether a path is a file. Also return True if it cannot be examined, because its row then says so."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return os.path.islink(path)  # a broken link, or a file that somebody has just removed
+    except OSError:
+        return True

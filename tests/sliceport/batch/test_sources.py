@@ -6,7 +6,10 @@ import io
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +87,24 @@ class TestFolders:
 
         monkeypatch.setattr(os, "scandir", refuse)
         bad = BadSource("zoo/b/", "folder 'zoo/b/' cannot be read (Permission denied).")
-        assert list(expand(["zoo"], SUFFIXES)) == [*IN_ZOO[:3], bad]
+        for source in ("zoo", "zoo/**/*.onnx"):
+            assert list(expand([source], SUFFIXES)) == [*IN_ZOO[:3], bad]
+        assert list(expand(["zoo/b/*.onnx", "z*/b/*"], SUFFIXES)) == [bad]
+
+    def test_file_that_the_system_does_not_show_is_bad(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Files of a folder that may be listed, but not searched, and of one that may be neither."""
+
+        def refuse(path: object, original: Callable[..., os.stat_result] = os.stat, **options: Any) -> os.stat_result:
+            if path in ("zoo/a.onnx", "zoo/none.onnx"):
+                raise PermissionError(13, "Permission denied", path)
+            return original(path, **options)
+
+        with monkeypatch.context() as patches:
+            patches.setattr(os, "stat", refuse)
+            patches.setattr(os, "lstat", partial(refuse, original=os.lstat))
+            models, missing = find("zoo"), reasons("zoo/none.onnx")
+        assert models == IN_ZOO
+        assert missing == ["source 'zoo/none.onnx' cannot be read (Permission denied)."]
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="names as Windows has them")
