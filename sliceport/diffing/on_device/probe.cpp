@@ -38,7 +38,7 @@ Array load(const Text& name) {  // a .npy file of version 1
     return array;
 }
 Text fail(const Text& kind, Text detail) {
-    for (char& each : detail) if (each < ' ' || each == '"' || each == '\\') each = ' ';
+    for (char& each : detail) if (each < ' ' || each > '~' || each == '"' || each == '\\') each = ' ';
     // sliceport shows the first 300 characters of a message, and marks that more follow.
     return "{\"kind\": \"" + kind + "\", \"detail\": \"" + detail.substr(0, 400) + "\"}";
 }
