@@ -70,6 +70,9 @@ class Slice(SlicingOp):
             axes_bounds: The bounds of the elements of the input `axes`; an empty list if there is no such input.
             count: The number of sliced axes.
             rank: The rank of the data.
+
+        Raises:
+            InvalidSlice: An axis is out of range or named twice, or there are too many.
         """
         axes = exact_elements(axes_bounds[0]) if axes_bounds else None
         if count is None or (axes_bounds and axes is None):
