@@ -66,13 +66,12 @@ class Slice(SlicingOp):
     def _list_axes(self, axes_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
         """Return the sliced axes of data of `rank`, or None if `count` or an axis is not known.
 
+        Raise InvalidSlice if an axis is out of range or named twice, or if there are too many.
+
         Args:
             axes_bounds: The bounds of the elements of the input `axes`; an empty list if there is no such input.
             count: The number of sliced axes.
             rank: The rank of the data.
-
-        Raises:
-            InvalidSlice: An axis is out of range or named twice, or there are too many.
         """
         axes = exact_elements(axes_bounds[0]) if axes_bounds else None
         if count is None or (axes_bounds and axes is None):

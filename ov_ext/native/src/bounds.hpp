@@ -19,8 +19,7 @@ struct Bounds {
 /// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
-/// A computed size below this one is a bound, even if the axis is unbounded. The limit that follows from a step above
-/// 2^31 would be lower.
+/// A computed size below this one is always a bound. The limit that follows from a step above 2^31 would be lower.
 constexpr uint64_t min_unbounded = uint64_t{1} << 31;
 
 /// Throws InvalidSlice if every index within bounds is out of range for every size within bounds. An index that is in
@@ -44,8 +43,8 @@ struct SlicedSize {
     bool keeps_size;
 };
 
-/// Returns the bounds of the size of an axis after slicing, which are as tight as possible if the step is known. `start`
-/// and `stop` are absent if the slice begins or ends at an end of the axis, `step` if it is not known. Throws
+/// Returns the bounds of the size of an axis after slicing, which are as tight as possible if the step is known.
+/// `start` and `stop` are absent if the slice begins or ends at an end of the axis, `step` if it is not known. Throws
 /// InvalidSlice if the step is 0. `sliced_size` in `ov_ext/inference.py` explains why the extremes lie at the indices
 /// and sizes that are tried here.
 inline SlicedSize sliced_size(const Bounds& axis,

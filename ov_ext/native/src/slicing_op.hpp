@@ -83,8 +83,8 @@ protected:
     /// Throws InvalidSlice if the rank, length or type of an index input, or an attribute, breaks a rule.
     virtual void check_inputs() const = 0;
 
-    /// Returns the output sizes from the bounds of the sizes of the data, or nothing if the output's rank is open. Throws
-    /// InvalidSlice if the indices break a rule of the operator.
+    /// Returns the output sizes from the bounds of the sizes of the data, or nothing if the output's rank is open.
+    /// Throws InvalidSlice if the indices break a rule of the operator.
     virtual std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                          const IndicesBounds& indices) const = 0;
 
@@ -100,8 +100,8 @@ protected:
     /// Returns the number of entries, or nothing if it is open.
     std::optional<int64_t> entry_count() const;
 
-    /// Throws InvalidSlice unless the index inputs are lists of integers of one length. A `max_length` above 0 limits this
-    /// length.
+    /// Throws InvalidSlice unless the index inputs are lists of integers of one length, up to `max_length` if that is
+    /// above 0.
     void check_lists(int64_t max_length = 0) const;
 
 private:

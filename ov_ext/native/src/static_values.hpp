@@ -25,8 +25,8 @@ std::optional<int64_t> list_length(const ov::PartialShape& shape);
 std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source);
 
 /// Returns the least and the greatest value of each element of a list of integers, as OpenVINO evaluates them. Returns
-/// nothing if they are not known or may be wrong, and for lists that are empty, long, or of 4 bits. OpenVINO also stores
-/// the bounds in the tensors of the list and of the values that it is computed from.
+/// nothing if they are not known or may be wrong, and for lists that are empty, long, or of 4 bits. OpenVINO also
+/// stores the bounds in the tensors of the list and of the values that it is computed from.
 std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output<ov::Node>& source);
 
 /// Returns the bounds of a size. INT64_MAX stands for no upper bound.
