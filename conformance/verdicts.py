@@ -43,6 +43,7 @@ def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool) ->
     for result, right in zip(results, expected, strict=True):
         if result.shape != right.shape or not (is_loose or result.dtype == right.dtype):
             return False
+        # complex128 holds the numbers of all types, but integers above 2**53 only roughly.
         if is_loose and not np.array_equal(result.astype(np.complex128), right.astype(np.complex128)):
             return False
         if not is_loose and result.tobytes() != right.tobytes():

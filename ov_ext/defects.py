@@ -68,7 +68,7 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # With an open rank, entries can be aligned as if each of them had an axis.
+        # With an open rank only the strides count, so the entries are aligned with any rank that has room for them.
         entries = self.entries if self.rank is not None else self._align_entries(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 

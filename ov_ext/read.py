@@ -199,13 +199,13 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
         else:  # A length of -1 stands for the rest of the axis.
             split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
         return split_spec, split_spec.resolve(sizes)
-    starts, ends, *optional = (_read_indices(source) for source in inputs_of(node)[1:])
+    starts, ends, *further = (_read_indices(source) for source in inputs_of(node)[1:])
     slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
-        steps, axes = [*optional, None][:2]
+        steps, axes = [*further, None][:2]  # The axes are optional.
         slice_spec = SliceSpec(starts, ends, axes, steps)
     else:
-        slice_spec = StridedSliceSpec(starts, ends, optional[0] if optional else None, masks_of(node))
+        slice_spec = StridedSliceSpec(starts, ends, further[0] if further else None, masks_of(node))
     return slice_spec, (slice_spec.resolve(sizes),)
 
 

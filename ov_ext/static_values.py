@@ -206,8 +206,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node]:
 def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
     """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from.
 
-    OpenVINO takes the results for the bounds of the inputs as the bounds of the result. This is wrong if an operator is
-    not monotonic or numbers wrap around.
+    OpenVINO applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This
+    is wrong if the operator is not monotonic or numbers wrap around.
     """
     may_be_negative = _may_be_negative(nodes)
     for node in nodes:

@@ -75,8 +75,8 @@ def find_openvino() -> tuple[Path, str]:
     """
     try:
         import openvino
-    except ImportError:
-        raise BuildError('openvino is not installed; run: pip install "sliceport[openvino]"') from None
+    except ImportError as error:
+        raise BuildError(f'openvino cannot be imported ({error}); run: pip install "sliceport[openvino]"') from None
     folder = Path(str(openvino.__file__)).parent
     if not (folder / "cmake" / "OpenVINOConfig.cmake").is_file():
         raise BuildError(f"the openvino in {folder} has no headers and CMake files; install openvino with pip.")
