@@ -84,8 +84,8 @@ bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
 }
 
 /// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from. OpenVINO
-/// applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This is wrong if
-/// the operator is not monotonic or numbers wrap around.
+/// applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This is wrong
+/// if the operator is not monotonic or numbers wrap around.
 bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
     const bool has_negative = may_be_negative(nodes);
     return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
