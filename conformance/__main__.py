@@ -16,20 +16,27 @@ BUILD = Path("build/conformance")
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run the command line and return its exit status: 1 if an engine cannot be installed or loaded."""
+    """Run the command line and return its exit status: 0, or 1 if an engine cannot be installed or loaded.
+
+    Raises:
+        SystemExit: An option, an engine or the folder of cases is wrong.
+        CalledProcessError: `sliceport cases` fails.
+    """
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="run engines on the cases")
     run.add_argument("--engines", default="all", metavar="NAMES", help=f"comma-separated, of {', '.join(NAMES)}")
     run.add_argument("--cases", type=Path, metavar="DIR", help="a folder of sliceport cases; by default one is made")
     run.add_argument("--portable", action="store_true", help="also run the models in the portable form")
-    run.add_argument("--timeout", type=float, default=60, metavar="S", help="for one case; 60 by default")
-    run.add_argument("--environments", type=Path, default=BUILD / "environments", metavar="DIR")
+    run.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds for one case; 60 by default")
+    run.add_argument(
+        "--environments", type=Path, default=BUILD / "environments", metavar="DIR", help="where engines are installed"
+    )
     run.add_argument("--results", type=Path, default=BUILD / "results", metavar="DIR", help="earlier results to reuse")
     run.add_argument("--page", type=Path, metavar="FILE", help="also write the page, such as docs/conformance.md")
     options = parser.parse_args(words)
     cases = read_cases(options.cases or export_cases(BUILD / "cases"))
-    written = [case for case in cases if options.portable and case.format == "onnx"]
-    portable = [make_portable(case, options.results / "portable") for case in written]
+    to_rewrite = [case for case in cases if options.portable and case.format == "onnx"]
+    portable = [make_portable(case, options.results / "portable") for case in to_rewrite]
     reports, failures = [], 0
     for engine in load_engines(options.engines.split(",")):
         try:
@@ -45,19 +52,31 @@ def main(words: list[str] | None = None) -> int:
 
 
 def export_cases(folder: Path) -> Path:
-    """Write the cases of the installed sliceport, replace earlier ones, and return their folder."""
+    """Write the cases of the installed sliceport into a folder, replace earlier ones, and return the folder.
+
+    Raises:
+        CalledProcessError: `sliceport cases` fails.
+    """
     command = [sys.executable, "-m", "sliceport", "cases", "--export", str(folder), "--overwrite"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
 def run_forms(engine: Engine, cases: list[Case], portable: list[Case], options: argparse.Namespace) -> EngineResults:
-    """Run the cases as written, and in the portable form if there are any, and print the counts."""
+    """Run the cases as written and the `portable` ones, print the counts, and return the results.
+
+    The engine is installed first if that is needed. The verdicts are kept in a file of `options.results` for each form.
+
+    Raises:
+        CannotLoad: See `run_engine`.
+        CalledProcessError: See `Engine.python`.
+        OSError: See `Engine.python`.
+    """
     options.results.mkdir(parents=True, exist_ok=True)
     python = engine.python(options.environments)
     report = EngineResults(engine.name, engine.title, engine.version, engine.description)
-    for form, chosen in (("written", cases), ("portable", portable)):
-        readable = [case for case in chosen if case.format in engine.formats]
+    for form, cases_of_form in (("written", cases), ("portable", portable)):
+        readable = [case for case in cases_of_form if case.format in engine.formats]
         if readable:
             file = options.results / f"{engine.name}.{form}.jsonl"
             report.forms[form] = run_engine(engine, readable, python, file, options.timeout)

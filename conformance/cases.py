@@ -80,7 +80,10 @@ def _read_case(entry: dict[str, Any], folder: Path) -> Case:
 
 
 def make_portable(case: Case, directory: Path) -> Case:
-    """Return an ONNX case with its model in the portable form, or as it is written if sliceport refuses it."""
+    """Return an ONNX case with its model in the portable form, or as it is written if sliceport refuses it.
+
+    The model is written into `directory`. A model of an earlier run is used again, even if sliceport has changed.
+    """
     import sliceport
 
     file = directory / f"{case.name}-{case.digest}.onnx"

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent
-_OF_WORKER = "ml_dtypes>=0.5,<0.7"
+_WORKER_REQUIREMENT = "ml_dtypes>=0.5,<0.7"
 """The package that the worker needs for bfloat16; NumPy comes with it."""
 NAMES = tuple(sorted(file.stem for file in (ROOT / "engines").glob("*.py") if file.stem != "__init__"))
 
@@ -82,10 +82,11 @@ class Engine:
         return hashlib.sha256(Path(str(self.module.__file__)).read_bytes()).hexdigest()[:16]
 
     def python(self, environments: Path) -> Path:
-        """Return the Python of its environment. Make the environment anew if it lacks the pinned packages.
+        """Return the Python of its environment. Make the environment anew unless it was made for the same packages.
 
         Raises:
             CalledProcessError: A package cannot be installed.
+            OSError: npm is missing, or the environment cannot be written.
         """
         if self.module.REQUIREMENTS is None:
             return Path(sys.executable)
@@ -96,7 +97,7 @@ class Engine:
             print(f"installing {', '.join(self.packages)}", file=sys.stderr, flush=True)
             subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
             pip = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-            subprocess.run([*pip, _OF_WORKER, *self.module.REQUIREMENTS], check=True)
+            subprocess.run([*pip, _WORKER_REQUIREMENT, *self.module.REQUIREMENTS], check=True)
             packages = getattr(self.module, "NPM", [])
             if packages:  # without scripts, which would load libraries for GPUs
                 npm = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", str(folder)]

@@ -17,7 +17,10 @@ SCRIPT = Path(__file__).with_name("javascript.mjs")
 
 
 def open_node(package: str) -> Run:
-    """Start node with a package of npm in this environment."""
+    """Start node with a package of npm in this environment, and return the function that runs models on it.
+
+    If node ends, the function ends this process, too.
+    """
     modules = Path(sys.prefix) / "node_modules" / package
     command = ["node", str(SCRIPT), str(modules), package]
     node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -39,7 +39,7 @@ class EngineResults:
 
 
 def write_json(engines: Sequence[EngineResults], file: Path) -> None:
-    """Write all verdicts."""
+    """Write the counts of verdicts and the verdict on each case, by engine and form."""
     report = {
         "schema_version": 1,
         "engines": [
@@ -53,6 +53,7 @@ def write_json(engines: Sequence[EngineResults], file: Path) -> None:
 
 
 def _without_key(verdict: dict[str, str]) -> dict[str, str]:
+    """Return a verdict without the name of its case, and without the key, which only serves to find old results."""
     return {name: verdict[name] for name in ("verdict", "detail")}
 
 
@@ -65,8 +66,8 @@ def write_junit(engines: Sequence[EngineResults], cases: Sequence[Case], file: P
             counts = engine.count(form)
             totals = {"tests": len(verdicts), "failures": counts["wrong"] + counts["other"],
                       "errors": counts["refused"] + counts["dies"]}  # fmt: skip
-            name = f"{engine.name} {engine.version} {form}"
-            suite = ElementTree.SubElement(root, "testsuite", {"name": name} | {k: str(n) for k, n in totals.items()})
+            attributes = {"name": f"{engine.name} {engine.version} {form}"} | {k: str(n) for k, n in totals.items()}
+            suite = ElementTree.SubElement(root, "testsuite", attributes)
             for name, verdict in verdicts.items():
                 test = ElementTree.SubElement(suite, "testcase", {"classname": rules[name], "name": name})
                 if verdict["verdict"] != "equal":
@@ -78,11 +79,12 @@ def write_junit(engines: Sequence[EngineResults], cases: Sequence[Case], file: P
 
 
 def _printable(text: str) -> str:
+    """Replace control characters, which XML cannot contain, and other characters that are not printable."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Path) -> None:
-    """Write the page: a table of engines, and for each engine that ran models as written its rules with a failure."""
+    """Write the page: a table of all engines, and the failed rules of each engine that ran models as written."""
     lines = [
         "# Conformance", "",
         "This page shows which rules of ONNX's and OpenVINO's slicing each engine gets wrong.",
@@ -115,14 +117,14 @@ def write_page(engines: Sequence[EngineResults], cases: Sequence[Case], file: Pa
         if rows:
             header = ["rule", "written", "portable", "first failing case", "result of this case"]
             lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header), *rows]
-        equal = len({case.rule for case in cases if case.name in engine.forms["written"]}) - len(rows)
-        others = "the other rule" if equal == 1 else f"the other {equal} rules"
+        equal_count = len({case.rule for case in cases if case.name in engine.forms["written"]}) - len(rows)
+        others = "the other rule" if equal_count == 1 else f"the other {equal_count} rules"
         lines += ["", f"All cases of {others} are equal."]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _failed_rules(engine: EngineResults, cases: Sequence[Case]) -> list[str]:
-    """Return a row for each rule with a verdict other than `equal` on a model as written."""
+    """Return a row of the page's table for each rule with a verdict other than `equal` on a model as written."""
     written, rows = engine.forms["written"], []
     for rule in dict.fromkeys(case.rule for case in cases):
         names = [case.name for case in cases if case.rule == rule and case.name in written]
@@ -134,11 +136,12 @@ def _failed_rules(engine: EngineResults, cases: Sequence[Case]) -> list[str]:
 
 
 def _summarize(verdicts: dict[str, Any], names: Sequence[str]) -> str:
+    """Return how many of these cases got each verdict, or "-" if none of them was run."""
     counts = Counter(verdicts[name]["verdict"] for name in names if name in verdicts)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]) or "-"
 
 
 def _escape(text: str) -> str:
-    """Escape a detail for a cell of a table, and remove paths, which differ from machine to machine."""
+    """Shorten and escape a detail for a cell of a table. Remove paths, which differ from machine to machine."""
     words = [word if word.count("/") + word.count("\\") < 2 else "…" for word in _printable(text)[:150].split()]
     return "`" + " ".join(words).replace("|", "\\|").replace("`", "'") + "`"

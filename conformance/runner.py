@@ -36,6 +36,9 @@ def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Pat
         python: The Python of its environment.
         results: The file of results, with a line of JSON for each.
         timeout: Seconds that a case may take in a fork of its own. Without forks, a case may take twice as long.
+
+    Raises:
+        CannotLoad: The engine cannot be loaded, or takes too long to load.
     """
     keys = {case.name: f"{engine.digest}-{case.digest}" for case in cases}
     verdicts = {name: one for name, one in read_results(results).items() if one["key"] == keys.get(name)}
@@ -53,6 +56,7 @@ def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Pat
                 file.flush()
 
             while waiting:
+                # Without forks, each case of an engine that spills gets a process of its own here.
                 batch = waiting[:1] if engine.spills and not hasattr(os, "fork") else waiting
                 done = run_batch(engine, batch, python, timeout, keep)
                 waiting = waiting[done:]
@@ -74,9 +78,9 @@ def read_results(file: Path) -> dict[str, Any]:
 def run_batch(
     engine: Engine, cases: Sequence[Case], python: Path, timeout: float, keep: Callable[[Case, Answer], None]
 ) -> int:
-    """Run cases in one child process, or in forks of it, until it ends; return the number of cases with a result.
+    """Run cases in one child process, or in forks of it. Pass each answer to `keep`, and return the number of answers.
 
-    If the child ends, the case that it was running gets the verdict `dies`.
+    If the child ends or a case takes too long, the answer to this case is `died`, and the cases after it are not run.
 
     Raises:
         CannotLoad: The child ends before the first case, or the engine takes too long to load.
@@ -92,6 +96,7 @@ def run_batch(
         thread.start()
 
     def next_line(seconds: float) -> Answer:
+        """Return what the child prints next, or {} if it has ended. Raise queue.Empty after `seconds`."""
         line = lines.get(timeout=seconds)
         return json.loads(line) if line else {}
 
@@ -102,7 +107,8 @@ def run_batch(
             raise CannotLoad("".join(errors).strip().rpartition("\n")[2] or f"exit status {child.returncode}")
         is_loaded = True
         for case in cases:
-            begins = next_line(2 * timeout)  # a fork ends itself after `timeout`
+            # The first line says that the case begins. A fork ends itself after `timeout`.
+            begins = next_line(2 * timeout)
             if done and not begins:
                 break  # the child ended between two cases, so another child runs this one
             answer = begins and next_line(2 * timeout)
@@ -147,4 +153,5 @@ def _drain(child: subprocess.Popen[str], _: object, __: object, errors: list[str
 
 
 def _describe_end(status: int) -> str:
+    """Return how a process ended, as a predicate about the engine."""
     return f"ends the process by signal {-status}" if status < 0 else f"ends the process with exit status {status}"

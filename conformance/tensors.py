@@ -15,6 +15,7 @@ DTYPES = {
 }  # fmt: skip
 """NumPy's name for each value of TensorProto.DataType."""
 _DIMS, _TYPE, _NAME, _RAW_DATA = 1, 2, 8, 9
+"""The numbers of fields of TensorProto."""
 
 
 def read_tensors(folder: Path, kind: str) -> dict[str, Array]:

@@ -20,7 +20,7 @@ VERDICTS = ("equal", "other", "wrong", "refused", "dies")
 
 
 def judge(case: Case, answer: dict[str, Any], *, is_loose: bool) -> dict[str, str]:
-    """Return the verdict on an answer of the worker, with a line of detail unless it is `equal`."""
+    """Return the `verdict` on an answer of the worker, with a `detail` on one line, which is empty for `equal`."""
     if "died" in answer:
         return {"verdict": "dies", "detail": answer["died"]}
     if "error" in answer:
@@ -43,6 +43,7 @@ def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool) ->
     for result, right in zip(results, expected, strict=True):
         if result.shape != right.shape or not (is_loose or result.dtype == right.dtype):
             return False
+        # complex128 holds the numbers of all types, but integers above 2**53 only roughly.
         if is_loose and not np.array_equal(result.astype(np.complex128), right.astype(np.complex128)):
             return False
         if not is_loose and result.tobytes() != right.tobytes():
@@ -61,5 +62,5 @@ def describe(outputs: list[Array]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return an error on one line, without the lines that name places in OpenVINO's source."""
+    """Return up to 300 characters of an error on one line, without lines that name places in OpenVINO's source."""
     return " ".join(" ".join(line for line in text.splitlines() if "Exception from " not in line).split())[:300]

@@ -2,9 +2,9 @@
 
     python -m conformance.worker ENGINE [SECONDS] < cases
 
-With SECONDS, each case runs in a fork of this process, which may take that time. Each line of stdin has the path of a
-model, a tab, and the folder of its data. The worker prints a line of JSON when it is ready, when it begins a case, and
-when the engine has answered.
+With SECONDS, each case runs in a fork of this process, which may take that time, unless the system has no forks. Each
+line of stdin has the path of a model, a tab, and the folder of its data. The worker prints a line of JSON when it is
+ready, when it begins a case, and when the engine has answered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.tensors import read_tensors, to_json
 
 
 def main() -> None:
-    """Run the cases."""
+    """Run the cases that stdin names, and end the process."""
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
 
     def answer(values: dict[str, Any]) -> None:
@@ -58,12 +58,12 @@ def main() -> None:
 def run_case(run: Run, model: Path, folder: Path) -> dict[str, Any]:
     """Return the outputs of a model, or the error of the engine, as JSON values."""
     data = folder / "test_data_set_0"
-    names = list(read_tensors(data, "output")) or ["y"]  # a forbidden model has no outputs
+    names = list(read_tensors(data, "output")) or ["y"]  # a case with a forbidden model has no files of outputs
     try:
         outputs = run(model, read_tensors(data, "input"), names)
         return {"outputs": [to_json(output) for output in outputs]}
     except BaseException as error:  # a panic of Rust is not an Exception
-        reason = error.__cause__ or error
+        reason = error.__cause__ or error  # An error with a cause may only name the step that failed.
         return {"error": f"{type(reason).__name__}: {reason}"[:500]}
 
 

@@ -60,15 +60,16 @@ def diagnose_native() -> Diagnosis:
     try:
         chosen = backend()
     except UsageError as error:
-        return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
+        advice = f"run: {BUILD_COMMAND}" if os.environ[VARIABLE] == "native" else f"unset {VARIABLE}"
+        return Diagnosis(name, "broken", str(error), advice)
     if chosen.path is not None:
         return Diagnosis(name, "ok", f"used, because {chosen.reason}")
-    # The advice after the semicolon is replaced by the one below.
-    detail = f"those in Python are used, because {chosen.reason.partition('; ')[0]}"
     if os.environ.get(VARIABLE):  # The user has chosen the operators in Python.
-        return Diagnosis(name, "ok", detail)
+        return Diagnosis(name, "ok", f"those in Python are used, because {chosen.reason}")
+    reason, _, advice = chosen.reason.rpartition("; ")
+    detail = f"those in Python are used, because {reason}"
     missing_tool = missing_tools()
-    advice = f"run: {BUILD_COMMAND}" if missing_tool is None else f"{missing_tool}, then run: {BUILD_COMMAND}"
+    advice = advice if missing_tool is None else f"{missing_tool}, then {advice}"
     # A library that is found but not used cannot be loaded.
     return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 

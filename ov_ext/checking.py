@@ -81,7 +81,7 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
 
 
 def _find_wide_parameter(source: ov.Output) -> str:
-    """Return the name of the 64-bit Parameter that an index input reads, or "" if it reads another value."""
+    """Return the name of the 64-bit Parameter whose values an index input has, or "" if it has other values."""
     node = source.get_node()
     while node.get_type_name() in _KEEP_VALUES:
         node = node.input_value(0).get_node()

@@ -107,5 +107,6 @@ def _compare_node(
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
     for engine in engines:
         comparison = compare_node(lowered, engine, values, {}, reference=reference, model=one_node, alone=True)
-        is_explained = comparison.status == "mismatch"  # An error already names its defect.
-        yield explain(comparison, engine.name, one_node.defects_on(engine.name)) if is_explained else comparison
+        if comparison.status == "mismatch":  # An error already names its defect.
+            comparison = explain(comparison, engine.name, one_node.defects_on(engine.name))
+        yield comparison

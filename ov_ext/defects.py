@@ -68,7 +68,7 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # With an open rank, entries can be aligned as if each of them had an axis.
+        # With an open rank only the strides count, so the entries are aligned with any rank that has room for them.
         entries = self.entries if self.rank is not None else self._align_entries(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
@@ -178,13 +178,13 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.REVERSED_NOTHING
     if shape.rank.is_dynamic:
         return
-    exact = view.custom_node.output(0).get_partial_shape()
+    correct = view.custom_node.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
-    if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
+    if view.at_run_time and shape.is_static and correct.is_static and 0 not in correct.to_shape():
         yield table.FIXED_SHAPE
-    if exact.rank.is_static and inferred.rank.is_static and not _allows_all_sizes(inferred, exact):
+    if correct.rank.is_static and inferred.rank.is_static and not _allows_all_sizes(inferred, correct):
         yield table.WRONG_BOUNDS
-    if exact.rank.is_static and exact != shape and any(map(_is_rounded_by_plugin, exact)):
+    if correct.rank.is_static and correct != shape and any(map(_is_rounded_by_plugin, correct)):
         yield table.MANY_ELEMENTS
 
 
@@ -202,12 +202,12 @@ def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
     return bool(size.get_min_length() > _FLOAT_EXACT)
 
 
-def _allows_all_sizes(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
-    """Return whether the inferred shape allows all sizes of the exact one."""
-    if len(inferred) != len(exact):
+def _allows_all_sizes(inferred: ov.PartialShape, correct: ov.PartialShape) -> bool:
+    """Return whether the inferred shape allows all sizes that the correct one allows."""
+    if len(inferred) != len(correct):
         return False
-    pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
-    # OpenVINO gives a size that it takes for impossible the lower bound -1.
+    pairs = zip(map(bounds_of, inferred), map(bounds_of, correct), strict=True)
+    # For some backward slices, OpenVINO infers a size with the lower bound -1, which no size has.
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 

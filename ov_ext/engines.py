@@ -30,6 +30,7 @@ class OpenVINOEngine:
 
         Raises:
             ModelError: OpenVINO fails, or a known defect would end the process.
+            InvalidSlice: An operator of ov_ext refuses the node.
         """
         outputs: list[npt.NDArray[np.uint8]] = node.model.run(self.name, data)
         return outputs

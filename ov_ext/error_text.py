@@ -6,7 +6,7 @@ from sliceport.wording import shorten
 
 
 def last_sentence(error: Exception) -> str:
-    """Return the last line of an error of OpenVINO as a sentence.
+    """Return the last line of an error of OpenVINO as a sentence. Shorten a long line.
 
     Earlier lines name places in OpenVINO's sources. Lines from "At:" on name places in Python and are ignored.
     """

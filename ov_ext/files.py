@@ -30,20 +30,22 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         path: The file.
 
     Raises:
-        UsageError: `path` is not a path.
-        ModelError: The file does not exist, or OpenVINO does not read it.
+        UsageError: `path` is not a path; see also `backend`.
+        ModelError: The file does not exist, it or its `.bin` file is not a regular file, or OpenVINO does not read it.
         MemoryError: OpenVINO ran out of memory.
     """
     check_path(path, "model")
     name = os.fspath(path)
     stem, suffix = os.path.splitext(name)
+    # OpenVINO would wait for the data of a pipe.
     for file in (name,) if suffix == ".onnx" else (name, f"{stem}.bin"):  # Weights of ONNX are in files of any name.
         if os.path.exists(file) and not os.path.isfile(file):
             raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
         raise ModelError(f"model '{name}' is not a file.")
+    core = _new_core()
     try:
-        return _new_core().read_model(os.path.abspath(name))
+        return core.read_model(os.path.abspath(name))
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         if "bad_alloc" in str(error):
             raise MemoryError from None
@@ -57,17 +59,19 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
     `data_folder` is the folder of the external data files of an ONNX model.
 
     Raises:
+        UsageError: See `backend`.
         ModelError: OpenVINO does not read the model.
     """
+    core = _new_core()
     try:
         with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
-            return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
+            return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 def _new_core() -> ov.Core:
-    """Return a Core that reads models with operators of ov_ext."""
+    """Return a Core that reads models with operators of ov_ext. Raise UsageError as `backend` does."""
     core = ov.Core()
     if sys.platform == "win32":  # Windows cannot replace a mapped file, so the caller could not overwrite the model.
         core.set_property({"ENABLE_MMAP": False})
@@ -85,8 +89,9 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
         shapes: See `bind_shapes`.
 
     Raises:
-        UsageError: `model` is of another type; see also `bind_shapes`.
+        UsageError: `model` is of another type; see also `bind_shapes` and `backend`.
         ModelError: See `read_model`.
+        MemoryError: See `read_model`.
     """
     if isinstance(model, ov.Model):
         copy = model.clone()
@@ -109,11 +114,12 @@ def write_model(
     """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
 
     Args:
-        model: The model, which is changed: nodes without a name get one, and if it has operators of ov_ext, its
-            `rt_info` gets a note about the origin of these operators.
+        model: The model, which is changed: nodes without a name get one. If the model has operators of ov_ext, its
+            `rt_info` gets a note about their origin; otherwise such a note is removed.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
-        accept: Decides whether to keep the written files, given the path of a temporary `.xml` file.
+        accept: Returns whether to keep the files, which it gets as the path of a temporary `.xml` file. Its errors
+            pass through, and then nothing is written.
 
     Raises:
         UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.

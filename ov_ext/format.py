@@ -59,7 +59,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of the inputs of a model, which is a path or an `openvino.Model`."""
+        """Return the declared shapes of the inputs of a model, a path or an `openvino.Model`; see `DeclaresShapes`."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 
@@ -72,10 +72,11 @@ class OpenVINO:
     def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
         """Lower a model; see `Format`.
 
-        A new or dropped axis needs no operator, because the buffer stays the same. A value has its tensor name or else
-        the friendly name of its node, with the number of the output if the node has several.
+        A node that only adds or drops axes needs no operator, because the buffer stays the same. The program names
+        values as `ov_ext.read.name_of` does.
         """
-        ov_model = _read(model, input_shapes)  # before the imports, which fail in other words if openvino is missing
+        # Before the imports: if openvino is missing, `_read` says how to install it, but their ImportError does not.
+        ov_model = _read(model, input_shapes)
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
@@ -95,6 +96,7 @@ class OpenVINO:
         Raises:
             UsageError: `inputs` are given, or an option is not valid (see `ov_ext.compare`).
             ModelError: The model cannot be read.
+            MissingExtra: openvino is not installed.
         """
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.compare import compare
@@ -151,16 +153,17 @@ class OpenVINO:
         report = replace(harden(hardened), notes=notes)
         verification: Verification | None = None
 
-        def accept(changed: ov.Model) -> bool:
+        def verify_changed(changed: ov.Model) -> bool:
+            """Set `verification` if it is asked for. Return whether the model may be written."""
             nonlocal verification
             if verify:
                 verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
             return verification is None or verification.is_equal
 
         if output is None:
-            accept(hardened)
+            verify_changed(hardened)
         else:
-            write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
+            write_model(hardened, output, overwrite=overwrite, accept=lambda file: verify_changed(read_model(file)))
         # A model that came from a file, or that failed the verification, is not returned.
         result = Result(report, verification, None if is_path(model) else hardened)
         return result if result.is_written else replace(result, model=None)

@@ -21,8 +21,8 @@ DOMAIN = "ov_ext"
 def register(core: ov.Core) -> None:
     """Let a Core read IR files and import compiled models that contain operators of ov_ext.
 
-    In ONNX files, it then reads Slice and `ov_ext::StridedSlice` as these operators. The operators are of the kind that
-    `backend` chooses. A model with operators of the other kind runs as well.
+    The Core then also reads ONNX Slice and `ov_ext::StridedSlice` as these operators. The operators are of the kind
+    that `backend` chooses. A model with operators of the other kind runs as well.
 
     Args:
         core: The Core. Registering twice does no harm.
@@ -52,14 +52,12 @@ def strided_slice_extension() -> Any:
 
 def _convert_slice(using: Backend, node: Any) -> list[ov.Output]:
     """Convert ONNX Slice. Its indices are attributes up to opset 9 and inputs from opset 10 on."""
-    inputs = [_get_input(node, i) for i in range(node.get_input_size())]
+    inputs: list[Any] = [_get_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
-        starts, ends = (_make_constant(node.get_attribute(name)) for name in ("starts", "ends"))
-        axes = _make_constant(node.get_attribute("axes")) if node.has_attribute("axes") else None
-        steps = None
-    else:
-        starts, ends, axes, steps = [*inputs, None, None][1:5]  # the last two are optional
-    arguments = [inputs[0], starts, ends, ones_like(starts) if steps is None else steps]
+        names = ["starts", "ends", "axes"] if node.has_attribute("axes") else ["starts", "ends"]
+        inputs += [as_constant(np.array(node.get_attribute(name), np.int64)) for name in names]
+    data, starts, ends, axes, steps = [*inputs, None, None][:5]  # the last two are optional
+    arguments = [data, starts, ends, ones_like(starts) if steps is None else steps]
     return make_node(SLICE, arguments if axes is None else [*arguments, axes], using=using).outputs()  # type: ignore[no-any-return]
 
 
@@ -76,7 +74,3 @@ def _get_input(node: Any, index: int) -> ov.Output | None:
     """Return an input, or None if the model leaves it out."""
     source = node.get_input(index)
     return None if source.get_node().get_type_name() == "NullNode" else source
-
-
-def _make_constant(values: list[int]) -> ov.Node:
-    return as_constant(np.array(values, np.int64))

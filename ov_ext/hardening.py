@@ -38,7 +38,7 @@ def harden(model: ov.Model) -> Hardening:
         model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
 
     Returns:
-        The changes with their reasons.
+        The changes with their reasons, and the invalid nodes, which stay unchanged.
 
     Raises:
         UsageError: See `backend`.
@@ -71,7 +71,10 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right."""
+    """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right.
+
+    Raise InvalidSlice if the node breaks the rules of its operator.
+    """
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
@@ -80,8 +83,8 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
     if view.element in SUB_BYTES:
         return _replace_sub_byte(view, custom)
     if MANY_ELEMENTS in triggered:
-        last_split = _build_splits(view)
-        return custom if last_split is None else (last_split, "VariadicSplit")
+        selected = _build_splits(view)
+        return custom if selected is None else (selected, "VariadicSplit")
     # No built-in replacement avoids these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
@@ -119,9 +122,10 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis.
+    """Build a VariadicSplit for each sliced axis, and return the node with the result, a Convert.
 
-    Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped.
+    Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped. Raise
+    InvalidSlice if the node breaks the rules of its operator.
     """
     try:
         _, (region,) = resolve(view.node)
@@ -218,17 +222,14 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
-    begin, end, step = (_constant_index(view, i, entry) for i in range(3))
-    masked = [mask[entry.position] for mask in (view.aligned_masks.begin, view.aligned_masks.end)]
-    if any(masked) and step is None:
+    masks, step = view.aligned_masks, _constant_index(view, 2, entry)
+    if step is None and (masks.begin[entry.position] or masks.end[entry.position]):
         return None
     # The bounds that stand for masked ones. If the step is not known, no bound is masked.
-    limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
-    start, stop = (
-        limit if is_masked else _index_element(view, i, entry) if value is None else _clamp(value, i)
-        for i, (value, limit, is_masked) in enumerate(zip((begin, end), limits, masked, strict=True))
-    )
-    return start, stop, _index_element(view, 2, entry) if step is None else _clamp(step, 2)
+    first, last = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
+    start = first if masks.begin[entry.position] else _read_element(view, 0, entry)
+    stop = last if masks.end[entry.position] else _read_element(view, 1, entry)
+    return start, stop, _read_element(view, 2, entry)
 
 
 def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
@@ -249,27 +250,23 @@ def _build_strided_slice(
     """
     shape = view.inputs[0].get_partial_shape()
     # Any slice of an axis of size 0 is the whole axis.
-    whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
-    begin, end = (
-        tuple(
-            1 if is_whole else mask[entry.position] if entry.kind == "slice" else 0
-            for entry, is_whole in zip(entries, whole, strict=True)
-        )
-        for mask in (view.aligned_masks.begin, view.aligned_masks.end)
-    )
-    new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
-    # For begin, end and strides: the entries whose elements the StridedSlice reads. All other entries are None.
-    sliced = [entry if entry.kind == "slice" else None for entry in entries]
-    read_by_input = [
-        [
-            entry if entry.kind == "shrink" or (entry.kind == "slice" and not is_masked) else None
-            for entry, is_masked in zip(entries, begin, strict=True)
-        ],
-        [None if is_masked else entry for entry, is_masked in zip(sliced, end, strict=True)],
-        [None if is_whole else entry for entry, is_whole in zip(sliced, whole, strict=True)],
+    whole = {entry for entry in entries if entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0)}
+    sliced = {entry for entry in entries if entry.kind == "slice"} - whole
+    new_axis_mask, shrink_axis_mask = (tuple(int(each.kind == kind) for each in entries) for kind in ("new", "shrink"))
+
+    def build_mask(bits: Sequence[int]) -> tuple[int, ...]:
+        return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
+
+    begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
+    # The entries whose elements the new node reads. Of an entry that shrinks an axis, these are only those of begin.
+    begin_entries = {entry for entry in sliced if not view.aligned_masks.begin[entry.position]}
+    begin_entries |= {entry for entry in entries if entry.kind == "shrink"}
+    end_entries = {entry for entry in sliced if not view.aligned_masks.end[entry.position]}
+    lists = [
+        _index_list(view, index, [entry if entry in read_entries else None for entry in entries], preselected)
+        for index, read_entries in enumerate((begin_entries, end_entries, sliced))
     ]
-    lists = [_index_list(view, index, read, preselected) for index, read in enumerate(read_by_input)]
-    return strided_slice([data, *lists], Masks(begin, end, new_axis, shrink_axis))
+    return strided_slice([data, *lists], Masks(begin_mask, end_mask, new_axis_mask, shrink_axis_mask))
 
 
 def _index_list(
@@ -289,10 +286,15 @@ def _index_list(
     for entry in entries:
         if entry is None or entry in preselected:
             elements.append(1 if entry is None else 0)
-            continue
-        value = _constant_index(view, index, entry)
-        elements.append(_index_element(view, index, entry) if value is None else _clamp(value, index))
+        else:
+            elements.append(_read_element(view, index, entry))
     return _join_values(elements)
+
+
+def _read_element(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
+    """Return the element of an index input for an entry: a number if it is constant, or else an output."""
+    value = _constant_index(view, index, entry)
+    return _index_element(view, index, entry) if value is None else _clamp(value, index)
 
 
 def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
@@ -319,7 +321,8 @@ def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
 
 def _clamp(value: int, index: int) -> int:
     """Clamp an element to the range that every engine reads alike. Index input 2 holds the steps."""
-    return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
+    least = -_INT32_MAX if index == 2 else INT64_MIN
+    return min(max(value, least), INT64_MAX)
 
 
 def _constant(values: Sequence[int]) -> ov.Output:

@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
 """The bounds of an unknown index."""
 _MIN_UNBOUNDED = 2**31
-"""A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way."""
+"""A computed size below this one is always a bound. The limit that follows from a step above 2^31 would be lower."""
 
 
 def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
@@ -121,7 +121,10 @@ def _extreme_indices(bounds: Bounds | None) -> tuple[int | None, ...]:
 
 
 def _extreme_sizes(axis: Bounds, first: int | None, end: int | None) -> Iterator[int]:
-    """Yield the axis sizes at which the result may be extreme: the bounds, and sizes at which an index meets an end."""
+    """Yield the axis sizes at which the result may be extreme.
+
+    They are the bounds, the sizes at which an index meets an end of the axis, and the sizes next to these.
+    """
     yield axis.low
     yield axis.high
     for index in (first, end):

@@ -65,6 +65,8 @@ class OneNode:
 
         Raises:
             ModelError: The engine fails, or a known defect would end the process.
+            InvalidSlice: `ov_ext` refuses the node.
+            UsageError: See `backend`; only for `ov_ext`.
         """
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
@@ -83,7 +85,7 @@ class OneNode:
 
     def count_bytes(self) -> int:
         """Return the size of the data in bytes, rounded up."""
-        return int(-(-prod(self._shape) * self._element.bitwidth // 8))
+        return int((prod(self._shape) * self._element.bitwidth + 7) // 8)
 
     def random_data(self, seed: int) -> Bytes:
         """Return packed random elements. Unused bits of the last byte are 0.
@@ -133,10 +135,10 @@ def _make_constant(source: ov.Output) -> ov.Output:
     """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
-    # The node is resolved, so its bounds are exact. `list_bounds` widens some values of 32 bits to 64.
-    values = [bound.low for bound in list_bounds(source) or ()]
-    shape = source.get_partial_shape()
-    return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)
+    bounds = list_bounds(source)
+    assert bounds is not None  # The node is resolved, so each index has a single known value.
+    # The type is not that of the input, because `list_bounds` widens some values of 32 bits to 64.
+    return as_constant(np.array([bound.low for bound in bounds], np.int64)).output(0)
 
 
 def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:

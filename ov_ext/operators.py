@@ -101,7 +101,7 @@ def make_node(
     """
     using = backend() if using is None else using
     if using.path is None:  # operators in Python
-        node = _IN_PYTHON[kind](**({} if masks is None else masks.attributes))
+        node = _IN_PYTHON[kind]() if masks is None else _IN_PYTHON[kind](**masks.attributes)
         if name is not None:
             node.set_friendly_name(name)
         node.set_inputs(inputs)
@@ -135,7 +135,7 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator finds all other wrong bits itself, after errors of its inputs, like the Python operator.
+    # All other masks are checked by the native operator, which checks its inputs first, as the Python operator does.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

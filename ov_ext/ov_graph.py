@@ -70,10 +70,10 @@ class OpenVINOGraph:
         results = [_key(result.input_value(0)) for result in model.get_results()]
         for position, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
-            for output in node.outputs() if kind != "Result" else ():
+            for index, output in enumerate(node.outputs() if kind != "Result" else ()):
                 key = _key(output)
                 if kind != "Constant" or key in results:
-                    node_name, index = node.get_friendly_name(), key[1]
+                    node_name = node.get_friendly_name()  # may be the name of other nodes, too
                     choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{position}:{index}")
                     self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
                     self._outputs_by_name[self._names[key]] = (position, index)
@@ -136,7 +136,8 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
-        for i, result in enumerate(model.get_results()):  # OpenVINO's own names count the results of the whole process.
+        # OpenVINO's own names count the results of the whole process, and the bytes of a cut must not depend on that.
+        for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))
 
@@ -178,10 +179,10 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or None if NumPy lacks their type. Return the array of another value."""
-        return (
-            to_array(output.get_node().get_tensor_view()) if _is_constant(output) else values[self._names[_key(output)]]
-        )
+        """Return the elements of a constant, or None if NumPy lacks their type, or else the array in `values`."""
+        if _is_constant(output):
+            return to_array(output.get_node().get_tensor_view())
+        return values[self._names[_key(output)]]
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the defects of the engine that `check` finds in a model; see `Graph`."""
@@ -243,7 +244,8 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     counter, condition = -1, -1  # the parameter with the number of the iteration, and the result that is the condition
     if op.get_type_name() == "Loop":
         counter, condition = op.get_special_body_ports()
-        counts.append(arrays[0].item() if arrays[1].item() else 0)  # the inputs are the trip count and a condition
+        trip_count, is_entered = arrays[0].item(), arrays[1].item()
+        counts.append(trip_count if is_entered else 0)
     # A Loop whose trip count is below 0 runs until its condition is false.
     for iteration in range(min([_MAX_ITERATIONS, *(count for count in counts if count >= 0)])):
         arguments |= {index: parts_of_input[iteration] for index, parts_of_input in parts.items()}
@@ -273,7 +275,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the parts of an array that the first iterations read, one each. `start` and `end` are inclusive."""
+    """Return the part of an array that each of the first iterations reads. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

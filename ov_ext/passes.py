@@ -38,32 +38,32 @@ def use_custom_ops(model: ov.Model) -> int:
     lost, because OpenVINO's Python API cannot write them.
 
     Args:
-        model: The model, which is changed in place.
+        model: The model, which is changed in place. Its `rt_info` gets a note about the origin of the operators.
 
     Returns:
         The number of replaced nodes.
 
     Raises:
-        InvalidSlice: A node breaks the rules of its operator.
+        InvalidSlice: A node breaks the rules of its operator. The nodes before it are then replaced already.
         UsageError: See `backend`.
     """
-    count = replace_nodes(model, lambda node: build_custom(node) if kind_of(node) in BUILT_IN else None)
+    replaced = replace_nodes(model, lambda node: build_custom(node) if kind_of(node) in BUILT_IN else None)
     note_operators(model)
-    return count
+    return replaced
 
 
 def use_builtin_ops(model: ov.Model) -> int:
-    """Replace the operators of ov_ext by the built-in ones. This undoes `use_custom_ops`.
+    """Replace the operators of ov_ext by the built-in ones, also in bodies. This undoes `use_custom_ops`.
 
     Args:
-        model: The model, which is changed in place.
+        model: The model, which is changed in place. The note of `use_custom_ops` is removed.
 
     Returns:
         The number of replaced nodes.
     """
-    count = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in CUSTOM else None)
+    replaced = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in CUSTOM else None)
     note_operators(model)
-    return count
+    return replaced
 
 
 def note_operators(model: ov.Model) -> None:
@@ -97,14 +97,17 @@ def _has_custom_ops(model: ov.Model) -> bool:
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Replace each node, also in bodies, for which `make` returns another one. Return the number of replaced nodes."""
+    """Replace each node, also in bodies, for which `make` returns another one. Return the number of replaced nodes.
+
+    The new nodes get the names and the `rt_info` of the old ones, and the shapes in the model are inferred again.
+    """
     replaced = 0
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
             replaced += replace_nodes(body, make)
         replacement = make(node)
         if replacement is not None:
-            _copy_names(node, replacement)
+            _copy_names_and_info(node, replacement)
             ov.utils.replace_node(node, replacement)
             replaced += 1
     if replaced:
@@ -120,7 +123,7 @@ def bodies_of(node: ov.Node) -> dict[str, ov.Model]:
     return {"body": node.get_function()} if kind in ("Loop", "TensorIterator") else {}
 
 
-def _copy_names(old: ov.Node, new: ov.Node) -> None:
+def _copy_names_and_info(old: ov.Node, new: ov.Node) -> None:
     """Copy the friendly name, the tensor names, and the strings and integers of `rt_info`."""
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
@@ -164,7 +167,8 @@ def _build_built_in(node: ov.Node) -> ov.Node:
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
     """Build the built-in StridedSlice.
 
-    OpenVINO needs strides, which are 1 by default, and masks of one length, so the shorter ones are padded with 0.
+    OpenVINO requires the strides, which are 1 if they are missing, and masks of one length. Shorter masks are padded
+    with 0.
     """
     if len(inputs) == 3:
         inputs = [*inputs, ones_like(inputs[1])]

@@ -44,7 +44,8 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
     """Reshape a model, so that its inputs have these shapes.
 
     Raises:
-        UsageError: `input_shapes` names an input that the model lacks, or the model cannot have a shape.
+        UsageError: `input_shapes` names an input that the model lacks, a size is too large, or a shape contradicts the
+            model. The model may then have some of the shapes already.
     """
     shapes = {}
     for name, shape in input_shapes.items():
@@ -115,7 +116,7 @@ def _find_constants(model: ov.Model) -> set[int]:
         kind, sources = node.get_type_name(), inputs_of(node)
         if kind == "ShapeOf":
             is_constant = sources[0].get_partial_shape().is_static
-        elif kind == "Constant" or not sources or kind in _NEVER_CONSTANT:
+        elif not sources or kind in _NEVER_CONSTANT:
             is_constant = kind == "Constant"
         else:
             is_constant = all(source.get_node().get_instance_id() in constants for source in sources)
@@ -153,14 +154,16 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
 
     `hint` is appended to the message if the shape of the data is not known.
     """
-    kind, opset = kind_of(node)
+    type_name, opset = kind_of(node)
     data = node.input_value(0)
     # A type name of ov_ext ends in the version of the operator in OpenVINO, as in Slice8.
-    op_type, version = (kind[:-1], kind[-1]) if opset == "ov_ext" else (kind, opset.removeprefix("opset"))
+    is_custom = opset == "ov_ext"
+    op_type, version = (type_name[:-1], type_name[-1]) if is_custom else (type_name, opset.removeprefix("opset"))
     name = node.get_friendly_name()
     outputs = tuple(name_of(output) for output in node.outputs())
-    element = _ONNX_NAMES.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
-    domain = opset if opset == "ov_ext" else ""
+    element_name = data.get_element_type().get_type_name()
+    element = _ONNX_NAMES.get(element_name, element_name.upper())
+    domain = opset if is_custom else ""
     fields = (name, op_type, domain, int(version), scope, name_of(data), element, outputs)
     if is_constant:
         return Folded(*fields)
@@ -196,12 +199,13 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
         else:  # A length of -1 stands for the rest of the axis.
             split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
         return split_spec, split_spec.resolve(sizes)
-    lists = [_read_indices(source) for source in inputs_of(node)[1:]]
+    starts, ends, *further = (_read_indices(source) for source in inputs_of(node)[1:])
     slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
-        slice_spec = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
+        steps, axes = [*further, None][:2]  # The axes are optional.
+        slice_spec = SliceSpec(starts, ends, axes, steps)
     else:
-        slice_spec = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
+        slice_spec = StridedSliceSpec(starts, ends, further[0] if further else None, masks_of(node))
     return slice_spec, (slice_spec.resolve(sizes),)
 
 

@@ -18,7 +18,7 @@ from sliceport.errors import ModelError
 def run_model(
     whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], options: Mapping[str, str], *, is_compiled: bool
 ) -> dict[str, Value]:
-    """Run a model and return its outputs by name, except those whose elements NumPy cannot hold.
+    """Run a model and return its outputs by name, except those with elements of a type that `numpy_type` lacks.
 
     Args:
         whole: The model.
@@ -28,6 +28,7 @@ def run_model(
 
     Raises:
         ModelError: OpenVINO does not read or run the model.
+        UsageError: See `backend`.
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
@@ -46,7 +47,7 @@ def run_model(
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
-    """Return the outputs of a model on the CPU plugin. For `options`, see `run_model`."""
+    """Return the outputs of a model on the CPU plugin, or raise RuntimeError. For `options`, see `run_model`."""
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for index, tensor in enumerate(tensors):
@@ -61,6 +62,7 @@ def evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
 
     Raises:
         ModelError: Model.evaluate lacks an operator.
+        RuntimeError: An operator or OpenVINO refuses the inputs.
     """
     # Model.evaluate sets the shapes of its results.
     results = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]

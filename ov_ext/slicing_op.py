@@ -44,7 +44,7 @@ class _Results(NamedTuple):
     """Results for one set of indices: plans by the shape of the data, and output sizes by the data's partial shape."""
 
     plans: dict[tuple[int, ...], Plan]
-    shapes: dict[str, list[ov.Dimension | int]]
+    shapes: dict[str, list[ov.Dimension | int]]  # `_join_dimensions` reads the lists.
 
 
 class _Cache:
@@ -118,9 +118,9 @@ class SlicingOp(ov.Op):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size, with the input axis that always has the same size, or else None.
+        """Return the output sizes, or None if the rank of the output is open.
 
-        The whole result is None if the rank of the output is open.
+        Each size has its bounds, and the input axis that always has the same size, or None without such an axis.
 
         Args:
             sizes: The bounds of each size of the data.
@@ -156,11 +156,12 @@ class SlicingOp(ov.Op):
         Raises:
             InvalidSlice: An input is missing, or has another type, rank or length.
         """
+        # The last index input is optional, and the data are one input more.
         count, least = self.get_input_size(), len(self.index_names)
         if count not in (least, least + 1):
-            raise InvalidSlice(f"it has {least} or {least + 1} inputs, got {count}")
+            raise InvalidSlice(f"it needs {least} or {least + 1} inputs, got {count}")
         lengths = {}
-        for name, source in zip(self.index_names, self._index_sources(), strict=False):  # The last input is optional.
+        for name, source in zip(self.index_names, self._index_sources(), strict=False):
             element, rank = source.get_element_type(), source.get_partial_shape().rank
             if element.is_static() and not is_integral(element):
                 raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
@@ -182,7 +183,7 @@ class SlicingOp(ov.Op):
     # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
-        """Set the output's type, shape and bounds of values.
+        """Set the output's type and shape, and the bounds of its elements if the data are a list.
 
         Raises:
             InvalidSlice: The inputs or attributes break the rules of the operator.
@@ -227,7 +228,7 @@ class SlicingOp(ov.Op):
         return True
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
-        """Return the same operator on other inputs."""
+        """Return the same operator on other inputs, with the same cache. Raise InvalidSlice if they break a rule."""
         new = self.without_inputs()
         new._cache = self._cache
         new.set_inputs(inputs)
@@ -267,12 +268,13 @@ class SlicingOp(ov.Op):
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
-        """Check that data and output have the element type of the node, if it is known, and return the type's name."""
-        declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
-        if types[0] != types[1] or (declared != types[0] and declared.is_static()):
+        """Return the name of the element type. Raise InvalidSlice unless it is the same for node, data and output."""
+        declared, types = self.get_input_element_type(0), [data.get_element_type(), output.get_element_type()]
+        expected = declared if declared.is_static() else types[0]
+        if types != [expected, expected]:
             got = " and ".join(element.get_type_name() for element in types)
-            raise InvalidSlice(f"{self.label()}: data and output must hold {declared.get_type_name()}, got {got}.")
-        return str(types[0].get_type_name())
+            raise InvalidSlice(f"{self.label()}: data and output must hold {expected.get_type_name()}, got {got}.")
+        return str(expected.get_type_name())
 
     def _infer_output(self) -> None:
         """Set the output's type and shape, and the bounds of its elements if the data are a list."""
@@ -310,22 +312,15 @@ class SlicingOp(ov.Op):
             return
         region = self.region(bounds[0].shape, elements)  # type: ignore[arg-type]
         index = region.slices
-        target, element = self.get_output_tensor(0), self.get_output_element_type(0)
+        target = self.get_output_tensor(0)
         lower, upper = (np.ascontiguousarray(values[index]).reshape(region.output_shape) for values in bounds)
         if not lower.size:
             return
-        target.set_lower_value(_make_tensor(lower, element))
-        target.set_upper_value(_make_tensor(upper, element))
+        target.set_lower_value(ov.Tensor(lower))
+        target.set_upper_value(ov.Tensor(upper))
         symbols = source.get_tensor().get_value_symbol()
         if len(symbols) == bounds[0].size:
             target.set_value_symbol([symbols[i] for i in region.ranges[0]])
-
-
-def _make_tensor(values: Any, element: ov.Type) -> ov.Tensor:
-    """Copy an array into a tensor of a type."""
-    tensor = ov.Tensor(element, ov.Shape(values.shape))
-    tensor.data[...] = values
-    return tensor
 
 
 def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:

@@ -35,6 +35,7 @@ _MAX_ELEMENTS = 1024
 """Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 _NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
 _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Power", "ReduceProd"})
+"""Operators that are monotonic if no number is negative; see `_has_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
 
@@ -80,7 +81,10 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:
-    """Return a list of ones of the type and length of a list of indices. It is a constant if the length is known."""
+    """Return a list of ones, as long as a list of indices and of its type.
+
+    If that type is not known, the ones are of type i64. The result is a constant if the length is known.
+    """
     source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
     length = list_length(source)
@@ -114,7 +118,7 @@ def list_length(source: ov.Output) -> int | None:
 
 
 def list_bounds(source: ov.Output) -> list[Bounds] | None:
-    """Return the bounds of each element of a list of integers, or None if they are not known."""
+    """Return the bounds of each element of a list of integers, or None if they are not known; see `element_bounds`."""
     node = source.get_node()
     kind = node.get_type_name()
     if kind == "Constant" and is_integral(source.get_element_type()):
@@ -164,6 +168,8 @@ def to_index_list(values: Array) -> list[int]:
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     """Return the least and the greatest value of each element of a list of integers, as OpenVINO evaluates them.
 
+    OpenVINO also stores these bounds in the tensors of the list and of the values that it is computed from.
+
     The result is None if the bounds are not known, if the list is empty or has more than `_MAX_ELEMENTS` elements, if
     elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator that the list is computed from.
     """
@@ -200,8 +206,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node]:
 def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
     """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from.
 
-    OpenVINO takes the results for the bounds of the inputs as the bounds of the result. This is wrong if an operator is
-    not monotonic or numbers wrap around.
+    OpenVINO applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This
+    is wrong if the operator is not monotonic or numbers wrap around.
     """
     may_be_negative = _may_be_negative(nodes)
     for node in nodes:
@@ -220,16 +226,16 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
     """Return whether a value that is computed from `nodes` may be negative.
 
-    This is so if a node subtracts or negates, or is a constant with a negative number. Constants of strings, and those
-    too large to be read quickly, may be negative. Those with elements of less than a byte are not read.
+    This is so if a node subtracts or negates, or is a constant with a negative number. The elements of a constant are
+    not read, and count as negative, if they are strings, if they have less than a byte, or if there are too many.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)
         if kind in ("Subtract", "Negative"):
             return True
-        if kind == "Constant" and element.bitwidth >= 8:
+        if kind == "Constant":
             is_large = prod(node.get_output_shape(0)) > _MAX_ELEMENTS
-            if is_large or element == ov.Type.string or bool(np.any(node.data < 0)):
+            if is_large or element.bitwidth < 8 or element == ov.Type.string or bool(np.any(node.data < 0)):
                 return True
     return False
 

@@ -38,14 +38,14 @@ class StridedSlice(SlicingOp):
         """Write or read the masks, and turn indices that are attributes into constant inputs.
 
         Raises:
-            InvalidSlice: A mask is not a list of 0 and 1, or an index attribute is not a list of integers.
+            InvalidSlice: A mask or an index attribute is not a list of integers. `check_inputs` checks the bits.
         """
         # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
         try:
             visitor.on_attributes(lists)
         except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
+            raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
         self.connect_fixed(visitor)

@@ -22,7 +22,7 @@ _TYPES: dict[str, Any] = {
     "f8e4m3": ml_dtypes.float8_e4m3fn,
     "f8e5m2": ml_dtypes.float8_e5m2,
 } | {f"{kind}{bits}": np.dtype(f"{kind}{bits // 8}") for kind in "iu" for bits in (8, 16, 32, 64)}
-"""NumPy's types by the names of OpenVINO's."""
+"""Types of NumPy and ml_dtypes by the names of OpenVINO's types."""
 
 
 def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
@@ -32,7 +32,7 @@ def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Copy the bytes of an array into a tensor of its shape, whose elements must be as wide as those of the array.
+    """Copy the bytes of an array into a tensor of elements of the type `element`, which must have the same width.
 
     Raises:
         ModelError: `numpy_type` has no type for the elements.

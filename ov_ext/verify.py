@@ -59,7 +59,7 @@ def verify_hardening(
 
     Raises:
         UsageError: An array or a shape does not fit the model.
-        ModelError: The reference does not run the original model.
+        ModelError: The original model cannot be read, or the reference does not run it.
         NotVerified: Neither engine runs the hardened model, an output cannot be compared, or the original model
             does not compute the same twice.
         MissingExtra: The package of the reference is not installed.

@@ -1,4 +1,4 @@
-"""The engines, one a file; `conformance/engine.py` says what a file states."""
+"""The engines, one in each file; `conformance/engine.py` describes the names that a file defines."""
 
 from __future__ import annotations
 
@@ -9,4 +9,5 @@ from typing import Any
 Inputs = dict[str, Any]
 """Arrays by the names of inputs, in the model's order."""
 Run = Callable[[Path, Inputs, list[str]], list[Any]]
-"""Runs a model's file on inputs, and returns the outputs of these names, in this order."""
+"""Runs a model's file on inputs, and returns the outputs in the order of the given names. An exception means that the
+engine refuses the model."""

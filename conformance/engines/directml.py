@@ -19,7 +19,7 @@ def version() -> str:
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import onnx
 
     from onnx_ops.verify.directml_provider import open_provider

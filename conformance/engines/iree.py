@@ -14,7 +14,7 @@ LOOSE = True
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import iree.runtime
     import numpy as np
     from iree.compiler import compile_str
@@ -29,7 +29,9 @@ def open_engine() -> Run:
             program = compile_str(text.read_text(), **options, extra_args=flags)
         module = iree.runtime.load_vm_flatbuffer(program, driver="local-sync")
         functions = [name for name in module.vm_module.function_names if not name.startswith("__")]
-        results = module[next(name for name in functions if not name.endswith("$async"))](*inputs.values())
-        return [np.asarray(one.to_host()) for one in (results if isinstance(results, tuple | list) else [results])]
+        function = next(name for name in functions if not name.endswith("$async"))
+        results = module[function](*inputs.values())
+        results = results if isinstance(results, tuple | list) else [results]
+        return [np.asarray(result.to_host()) for result in results]
 
     return run

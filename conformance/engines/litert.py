@@ -18,7 +18,7 @@ REQUIREMENTS = [
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import onnx2tf
     from ai_edge_litert.interpreter import Interpreter

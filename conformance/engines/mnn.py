@@ -17,7 +17,7 @@ _STORED = {"float64": "float32", "float16": "float32", "int64": "int32", "bool":
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import _tools  # the converter, without the command's report of usage over the network
     import MNN.expr
     import MNN.nn
@@ -26,7 +26,7 @@ def open_engine() -> Run:
     kinds = {"float32": MNN.expr.float, "int32": MNN.expr.int, "uint8": MNN.expr.uint8}
 
     def make_value(array: Any) -> Any:
-        if array.dtype == np.int64:  # the least and the greatest integer stay what they are
+        if array.dtype == np.int64:  # MNN stores 32 bits, and a cast would turn INT64_MAX into -1.
             array = array.clip(-(2**31), 2**31 - 1)
         array = array.astype(_STORED.get(str(array.dtype), array.dtype))
         if str(array.dtype) not in kinds:

@@ -18,7 +18,7 @@ LOOSE = True
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import ncnn
     import numpy as np
 

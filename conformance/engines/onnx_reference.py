@@ -12,7 +12,7 @@ REQUIREMENTS = ["onnx==1.23.2", "numpy==2.4.6"]
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     from onnx.reference import ReferenceEvaluator
 
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:

@@ -12,7 +12,7 @@ REQUIREMENTS = ["onnxruntime==1.31.1", "numpy==2.4.6"]
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

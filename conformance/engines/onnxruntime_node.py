@@ -11,5 +11,5 @@ NPM = ["onnxruntime-node@1.30.0"]
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     return open_node("onnxruntime-node")

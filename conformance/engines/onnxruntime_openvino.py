@@ -17,7 +17,7 @@ PRELOAD = ("onnx", "onnxruntime")
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import numpy as np
     import onnx
     import onnxruntime

@@ -15,7 +15,7 @@ PRELOAD = ("openvino",)
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import ml_dtypes
     import numpy as np
     import openvino
@@ -29,7 +29,7 @@ def open_engine() -> Run:
         results = compiled({name: value for name, value in inputs.items() if name in read})
         arrays = [np.array(results[i]) for i in range(len(compiled.outputs))]
         kinds = [value.element_type for value in compiled.outputs]
-        # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
+        # NumPy has no bfloat16, so OpenVINO shows its bits as float16.
         pairs = zip(arrays, kinds, strict=True)
         return [array.view(ml_dtypes.bfloat16) if kind == openvino.Type.bf16 else array for array, kind in pairs]
 

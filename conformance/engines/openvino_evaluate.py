@@ -15,7 +15,7 @@ PRELOAD = ("openvino",)
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import ml_dtypes
     import numpy as np
     import openvino
@@ -33,8 +33,9 @@ def open_engine() -> Run:
         outputs = [openvino.Tensor(value.element_type, openvino.Shape([])) for value in network.outputs]
         if not network.evaluate(outputs, tensors):
             raise RuntimeError("Model.evaluate returns False")
-        arrays, kinds = [np.array(output.data) for output in outputs], [output.element_type for output in outputs]
-        # NumPy has no bfloat16, so that OpenVINO shows its bits as float16.
+        arrays = [np.array(output.data) for output in outputs]
+        kinds = [output.element_type for output in outputs]
+        # NumPy has no bfloat16, so OpenVINO shows its bits as float16.
         pairs = zip(arrays, kinds, strict=True)
         return [array.view(ml_dtypes.bfloat16) if kind == openvino.Type.bf16 else array for array, kind in pairs]
 

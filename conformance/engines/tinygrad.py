@@ -12,7 +12,7 @@ REQUIREMENTS = ["tinygrad==0.14.0", "numpy==2.4.6"]
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     os.environ.setdefault("DEV", "PYTHON")
     import ml_dtypes
     from tinygrad import dtypes

@@ -11,7 +11,7 @@ REQUIREMENTS = ["tract==0.23.9", "numpy==2.4.6"]
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import tract
 
     def run(model: Path, inputs: Inputs, names: list[str]) -> list[Any]:

@@ -12,7 +12,7 @@ REQUIREMENTS = ["apache-tvm==0.27.0.post1", "onnx==1.23.2", "ml_dtypes==0.6.0", 
 
 
 def open_engine() -> Run:
-    """Load the engine."""
+    """Load the engine, and return the function that runs a model on it."""
     import onnx
     import tvm
     from tvm import relax

@@ -24,8 +24,6 @@ PACKAGED = SOURCE / "lib"
 LIBRARY = "sliceport_openvino.dll" if sys.platform == "win32" else "libsliceport_openvino.so"
 RECORD = "built.json"
 """The name of the record beside a library."""
-_DIGITS = 12
-"""The digits of a digest in the name of a folder in the cache."""
 BUILD_COMMAND = "python -m ov_ext.native build"
 
 
@@ -61,9 +59,9 @@ def find_library(openvino: str) -> Library:
 
 
 def cached_folder(openvino: str) -> Path:
-    """Return the cache folder for the library of a release of openvino, of these sources, on this machine."""
+    """Return the cache folder for the library for a release of openvino, these sources and this platform."""
     release = re.sub(r"[^\w.-]", "_", openvino)
-    return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:_DIGITS]}"
+    return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:12]}"
 
 
 def hash_sources() -> str:
@@ -102,6 +100,6 @@ def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> st
         return "is built from the sources of another sliceport"
     if not (folder / LIBRARY).is_file():
         return "is gone"
-    # Packagers may strip the library of the package. A truncated library ends the process that loads it.
+    # A truncated library ends the process that loads it. Packagers may strip theirs, so its digest is not checked.
     is_whole = folder == PACKAGED or record.get("library") == hash_file(folder / LIBRARY)
     return None if is_whole else "is damaged"

@@ -16,9 +16,9 @@ DONE, FAILED = 0, 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Only the library's path and help texts go to stdout."""
     parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
-    parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
+    parser.add_argument("--path", action="store_true", help="print the path of the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    builder = actions.add_parser("build", help="build it into the user's cache, unless it is there")
+    builder = actions.add_parser("build", help="build the library into the user's cache, unless there is one")
     builder.add_argument("--if-possible", action="store_true", help="exit with 0 if this machine cannot build it")
     options = parser.parse_args(arguments)
     try:

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
@@ -24,31 +25,31 @@ class BuildError(SliceportError):
 
 
 def build(say: Callable[[str], None]) -> Path:
-    """Build the library for the installed openvino into the user's cache, unless it is there, and return its path.
+    """Return the library for the installed openvino, and build it into the user's cache if `find_library` finds none.
 
-    If several processes build at once, one builds and the others wait.
+    If several processes build at once, one builds and the others wait. `say` gets a sentence before the build.
 
     Raises:
-        BuildError: A tool is missing on this machine, or a step failed.
+        BuildError: openvino or a tool is missing on this machine, or a step failed.
     """
     folder, version = find_openvino()
     library = find_library(version)
     if library.path is not None:  # No lock is needed, and a read-only cache has none.
         return library.path
     target = cached_folder(version)
-    with _locked(target.with_name(f"{target.name}.lock")):
+    lock = target.with_name(f"{target.name}.lock")
+    with ExitStack() as stack:  # An OSError within this block must stay an OSError, unlike one of the lock.
+        try:
+            stack.enter_context(locked(lock))
+        except OSError as error:
+            raise BuildError(f"'{lock}' cannot be made ({error.strerror}).") from None
         library = find_library(version)
         if library.path is None:
             say(f"building the operators in C++ for openvino {version}")
             _remove_without_record(target)
+            fill = partial(build_into, openvino=folder, version=version)
             try:
-                fill_folder(
-                    target,
-                    lambda beside: build_into(beside, folder, version),
-                    mark=RECORD,
-                    others=(LIBRARY,),
-                    overwrite=True,
-                )
+                fill_folder(target, fill, mark=RECORD, others=(LIBRARY,), overwrite=True)
             except BuildError:
                 raise
             except SliceportError as error:
@@ -70,12 +71,12 @@ def find_openvino() -> tuple[Path, str]:
     """Return the folder of the installed openvino and its version.
 
     Raises:
-        BuildError: openvino is not installed, or lacks headers and CMake files.
+        BuildError: openvino cannot be imported, or lacks headers and CMake files.
     """
     try:
         import openvino
-    except ImportError:
-        raise BuildError('openvino is not installed; run: pip install "sliceport[openvino]"') from None
+    except ImportError as error:
+        raise BuildError(f'openvino cannot be imported ({error}); run: pip install "sliceport[openvino]"') from None
     folder = Path(str(openvino.__file__)).parent
     if not (folder / "cmake" / "OpenVINOConfig.cmake").is_file():
         raise BuildError(f"the openvino in {folder} has no headers and CMake files; install openvino with pip.")
@@ -99,7 +100,10 @@ def find_cmake() -> str | None:
 
 
 def find_generator() -> str | None:
-    """Return a CMake generator, or "" for CMake's default. Return None if neither ninja nor make is installed."""
+    """Return a CMake generator, or "" for CMake's default. Return None if neither ninja nor make is installed.
+
+    The environment variable CMAKE_GENERATOR, which CMake reads too, takes precedence.
+    """
     if "CMAKE_GENERATOR" in os.environ:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
@@ -182,19 +186,3 @@ def _find_program(*names: str) -> str | None:
 def _search_path() -> str:
     """Return PATH and the folder of the interpreter, where pip installs programs."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Create a file and keep it locked within the `with` block.
-
-    Raises:
-        BuildError: The file cannot be created.
-    """
-    # The `yield` is outside of the `try`, because an OSError of the caller's block must stay an OSError.
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path))
-        except OSError as error:
-            raise BuildError(f"'{path}' cannot be made ({error.strerror}).") from None
-        yield

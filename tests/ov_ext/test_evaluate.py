@@ -298,14 +298,17 @@ def test_unbounded_32_bit_index_is_shown_as_written(value: int) -> None:
 
 
 @pytest.mark.usefixtures("kind")
-@pytest.mark.parametrize(("data", "output"), [("f64", "f32"), ("f32", "u8"), ("f64", "f64"), ("i32", "f32")])
-def test_tensors_of_another_type_than_declared_are_refused(data: str, output: str) -> None:
-    node = ov_ext.Slice([parameter([4096]), *(parameter([1], "i64") for _ in range(3))])
+@pytest.mark.parametrize(
+    ("declared", "data", "output"),
+    [("f32", "f64", "f32"), ("f32", "f64", "f64"), ("f32", "f32", "u8"), ("dynamic", "i32", "f32")],
+)
+def test_tensors_of_another_type_than_declared_are_refused(declared: str, data: str, output: str) -> None:
+    node = ov_ext.Slice([parameter([4096], declared), *(parameter([1], "i64") for _ in range(3))])
     tensors = [ov.Tensor(getattr(ov.Type, name), ov.Shape([4096])) for name in (data, output)]
     indices = [ov.Tensor(np.array([value])) for value in (0, 4096, 1)]
-    with pytest.raises(
-        (InvalidSlice, RuntimeError), match=f"data and output must hold f32, got {data} and {output}\\."
-    ):
+    expected = data if declared == "dynamic" else "f32"
+    message = rf"data and output must hold {expected}, got {data} and {output}\."
+    with pytest.raises((InvalidSlice, RuntimeError), match=message):
         node.evaluate([tensors[1]], [tensors[0], *indices])
 
 

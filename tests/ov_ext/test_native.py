@@ -99,12 +99,10 @@ def test_damaged_record_is_ignored(cache: Path, record: str) -> None:
 
 def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(cached_folder(VERSION), make_record(VERSION))
-    found = ov_ext.backend()
+    found, diagnosis = ov_ext.backend(), backends.diagnose_native()
     assert (found.name, found.path) == ("python", None)
-    assert found.reason.startswith(f"'{path}' cannot be loaded (")
-    assert found.reason.endswith("); remove it and run: python -m ov_ext.native build")
-    diagnosis = backends.diagnose_native()
-    assert diagnosis.status == "broken"
+    assert f"those in Python are used, because {found.reason}" == f"{diagnosis.detail}; {diagnosis.advice}"
+    assert (diagnosis.status, diagnosis.advice) == ("broken", "remove it and run: python -m ov_ext.native build")
     assert diagnosis.detail.startswith(f"those in Python are used, because '{path}' cannot be loaded (")
     node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
     assert list(node.output(0).shape) == [2]
@@ -119,10 +117,12 @@ def test_doctor_names_the_missing_tools(cache: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "executable", str(cache / "python"))
     expected = "there is no cmake; run: pip install cmake, then run: python -m ov_ext.native build"
     assert backends.diagnose_native().advice == expected
-    monkeypatch.setenv(backends.VARIABLE, "python")
-    assert backends.diagnose_native().status == "ok"
-    monkeypatch.setenv(backends.VARIABLE, "native")
-    assert backends.diagnose_native().status == "broken"
+    for choice, expected in {"python": "ok ", "native": "broken run: ", "C++": "broken unset "}.items():
+        monkeypatch.setenv(backends.VARIABLE, choice)
+        assert "{0.status} {0.advice}".format(backends.diagnose_native()).startswith(expected)
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(build.BuildError, match="^openvino cannot be imported .*; run: pip install"):
+        build.find_openvino()
 
 
 def test_environment_variable_forces_a_kind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_environment_variable_forces_a_kind(cache: Path, monkeypatch: pytest.Mon
             ask()
     monkeypatch.setenv(backends.VARIABLE, "C++")
     with pytest.raises(UsageError, match=r"^SLICEPORT_BACKEND must be python or native, got 'C\+\+'\.$"):
-        ov_ext.backend()
+        ov_ext.read_model(__file__)
 
 
 def run(*words: str, cache: Path, path: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:

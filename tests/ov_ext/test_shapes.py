@@ -108,11 +108,14 @@ def test_index_by_a_product_of_sizes_keeps_its_bounds() -> None:
     assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(4, 6)])
 
 
-@pytest.mark.parametrize("element", ["i32", "i64"])
+@pytest.mark.parametrize("element", ["i32", "i64", "i4"])
 def test_index_that_may_be_negative_has_no_lower_bound_if_it_has_no_upper_one(element: str) -> None:
-    """OpenVINO takes 0 as the least value of n - 30 for any n, but x[:-29:-1] selects all 10 elements."""
-    size = opset8.convert(opset8.shape_of(parameter([[1, -1]])), element)
-    lists = [constant([0], element), opset8.subtract(size, constant([30], element)), constant([-1], element)]
+    """OpenVINO takes 0 as the least value of n - 30 or -8 * n for any n, but x[:-29:-1] selects all 10 elements."""
+    wide = "i64" if element == "i4" else element
+    size = opset8.convert(opset8.shape_of(parameter([[1, -1]])), wide)
+    factor = opset8.convert(ov.op.Constant(ov.Type.i4, ov.Shape([1]), [-8]), wide)
+    end = opset8.multiply(size, factor) if element == "i4" else opset8.subtract(size, constant([30], element))
+    lists = [constant([0], wide), end, constant([-1], wide)]
     node = ov_ext.StridedSlice([parameter([10]), *lists], begin_mask=[1])
     assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(0, 10)])
 
@@ -241,7 +244,7 @@ ERRORS = {
     ),
     "a step": ("Slice", [[3], [0], [1], [0]], {}, "the step of axis 0 is 0"),
     "floats": ("Slice", [[3], [0.0], [1], [1]], {}, "start must hold integers, got f64"),
-    "a count": ("Slice", [[3], [0], [1]], {}, "it has 4 or 5 inputs, got 3"),
+    "a count": ("Slice", [[3], [0], [1]], {}, "it needs 4 or 5 inputs, got 3"),
     "entries": ("StridedSlice", [[3], [0, 0], [1, 1]], {}, "2 entries name an axis, but the tensor has rank 1"),
     "two ellipses": (
         "StridedSlice",

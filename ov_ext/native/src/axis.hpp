@@ -96,7 +96,8 @@ inline uint64_t magnitude(int64_t value) {
 }
 
 /// Returns the indices that a slice selects from an axis of `size`. Without `start`, the slice begins at the first
-/// index in the direction of `step`. Without `stop`, the slice includes the last index in that direction.
+/// index in the direction of `step`. Without `stop`, the slice includes the last index in that direction. Throws
+/// InvalidSlice if `step` is 0.
 inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
     if (step == 0)
         throw InvalidSlice("step must not be 0");

@@ -19,11 +19,11 @@ struct Bounds {
 /// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
-/// A smaller size is a bound even if the axis is unbounded. Only a step above 2^31 limits sizes in this way.
+/// A computed size below this one is always a bound. The limit that follows from a step above 2^31 would be lower.
 constexpr uint64_t min_unbounded = uint64_t{1} << 31;
 
-/// Throws if every index within bounds is out of range for every size within bounds. An index that is in range for one
-/// size is in range for all greater ones. `entry` and `axis` are for the message.
+/// Throws InvalidSlice if every index within bounds is out of range for every size within bounds. An index that is in
+/// range for one size is in range for all greater ones. `entry` and `axis` are for the message.
 inline void check_shrunk_index(int64_t entry, int64_t axis, const Bounds& size, const Bounds& index) {
     const auto greatest = size.high.value;
     if (greatest > 0 && index.low.value < greatest && index.high.value >= -greatest)
@@ -43,9 +43,10 @@ struct SlicedSize {
     bool keeps_size;
 };
 
-/// Returns the bounds of the size of an axis after slicing, which are exact if the step is known. `start` and `stop`
-/// are absent if the slice begins or ends at an end of the axis, `step` if it is not known. `sliced_size` in
-/// `ov_ext/inference.py` explains why the extremes lie at the indices and sizes that are tried here.
+/// Returns the bounds of the size of an axis after slicing, which are as tight as possible if the step is known.
+/// `start` and `stop` are absent if the slice begins or ends at an end of the axis, `step` if it is not known. Throws
+/// InvalidSlice if the step is 0. `sliced_size` in `ov_ext/inference.py` explains why the extremes lie at the indices
+/// and sizes that are tried here.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
                               const std::optional<Bounds>& stop,

@@ -196,7 +196,7 @@ CopyWords choose_width(size_t width, ptrdiff_t stride) {
     return chosen;
 }
 
-/// Copies `size` bytes with stores that bypass the caches, if the processor has them.
+/// Copies `size` bytes, on x86-64 with stores that bypass the caches.
 #ifdef SLICEPORT_STREAMS
 void stream(char* target, const char* source, size_t size) {
     const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);  // These stores need aligned targets.

@@ -52,6 +52,7 @@ bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
     return Op::can_constant_fold(inputs) || can_fix(inputs);
 }
 
+/// Puts the replacement of the node into `outputs`. Returns false if there is none.
 bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
     if (Op::can_constant_fold(inputs))
         return Op::constant_fold(outputs, inputs);

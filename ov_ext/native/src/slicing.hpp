@@ -10,12 +10,11 @@ namespace sliceport {
 
 enum class EntryKind { slice, shrink, new_axis, keep };
 
-/// An entry of a StridedSlice, by `position`, and the input `axis` that it names. An axis without an entry has the
-/// position -1, a new axis the axis -1.
+/// An entry of a StridedSlice. The kind `keep` is an input axis that no entry of the lists names.
 struct Entry {
     EntryKind kind;
-    int64_t position;
-    int64_t axis;
+    int64_t position;  ///< The position in the lists and masks; -1 for `keep`.
+    int64_t axis;  ///< The input axis; -1 for `new_axis`.
 };
 
 using Entries = InlineVector<Entry>;
@@ -43,7 +42,8 @@ struct Masks {
                                        list_to_string(*masks[i]));
     }
 
-    /// Aligns `count` entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry.
+    /// Aligns `count` entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry. Throws
+    /// InvalidSlice if a mask is wrong, or if there are two ellipses or too many entries.
     Entries entries(size_t count, int64_t rank) const {
         check();
         size_t ellipsis_count = 0;
@@ -141,9 +141,9 @@ struct SliceSpec {
     template <class Shape>
     Region resolve(const Shape& shape) const {
         auto region = Region::whole(shape);
-        const auto axes_named = normalize_axes(static_cast<int64_t>(shape.size()));
-        for (size_t i = 0; i < axes_named.size(); ++i) {
-            const auto axis = static_cast<size_t>(axes_named[i]);
+        const auto sliced_axes = normalize_axes(static_cast<int64_t>(shape.size()));
+        for (size_t i = 0; i < sliced_axes.size(); ++i) {
+            const auto axis = static_cast<size_t>(sliced_axes[i]);
             region.ranges[axis] =
                 resolve_axis(starts[i].value, ends[i].value, steps[i].value, region.input_shape[axis]);
         }
@@ -152,7 +152,7 @@ struct SliceSpec {
         return region;
     }
 
-    /// Checks all rules and returns the axis of each entry, counted from the front.
+    /// Returns the axis of each entry, counted from the front. Throws InvalidSlice if the spec breaks a rule of Slice.
     Sizes normalize_axes(int64_t rank) const {
         if (rank == 0)
             throw InvalidSlice("data is a scalar, but slicing needs at least one axis");

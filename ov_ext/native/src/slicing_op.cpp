@@ -87,11 +87,11 @@ void SlicingOp::validate_and_infer_types() {
 void SlicingOp::infer() {
     const auto least = index_names().size();  // the data and all lists but the optional one
     if (const auto count = index_count() + 1; count != least && count != least + 1)
-        throw InvalidSlice("it has " + std::to_string(least) + " or " + std::to_string(least + 1) + " inputs, got " +
+        throw InvalidSlice("it needs " + std::to_string(least) + " or " + std::to_string(least + 1) + " inputs, got " +
                            std::to_string(count));
     // Inputs are the data and the lists that are not fixed.
     if (input_of(index_count()) != get_input_size())
-        throw InvalidSlice("besides the indices that are attributes, it has " +
+        throw InvalidSlice("besides the indices that are attributes, it needs " +
                            std::to_string(input_of(index_count())) + " inputs, got " +
                            std::to_string(get_input_size()));
     remove_narrowing_marks();
@@ -145,13 +145,14 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
 
 bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
     if (inputs.size() != get_input_size() || outputs.size() != 1)
-        throw_invalid("it has " + std::to_string(get_input_size()) + " inputs and 1 output, got " +
+        throw_invalid("it needs " + std::to_string(get_input_size()) + " inputs and 1 output, got " +
                       std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()) + " tensors");
-    const auto& declared = get_input_element_type(0);
     const auto &element = inputs[0].get_element_type(), &target = outputs[0].get_element_type();
+    const auto& declared = get_input_element_type(0);
+    const auto& expected = declared.is_static() ? declared : element;
     // Data of a wider type than the output's would be copied beyond the end of the output.
-    if (element != target || (declared.is_static() && element != declared))
-        throw_invalid("data and output must hold " + declared.get_type_name() + ", got " + element.get_type_name() +
+    if (element != expected || target != expected)
+        throw_invalid("data and output must hold " + expected.get_type_name() + ", got " + element.get_type_name() +
                       " and " + target.get_type_name());
     const auto& data = inputs[0];
     Region selected;
@@ -263,7 +264,7 @@ std::optional<int64_t> SlicingOp::entry_count() const {
 
 void SlicingOp::check_lists(int64_t max_length) const {
     const auto names = index_names();
-    std::optional<int64_t> first;
+    std::optional<int64_t> first_length;
     bool differ = false;
     std::string lengths;
     for (size_t i = 0; i < index_count(); ++i) {
@@ -274,16 +275,16 @@ void SlicingOp::check_lists(int64_t max_length) const {
         if (max_length > 0 && *length > max_length)
             throw InvalidSlice(std::string(names[i]) + " has " + std::to_string(*length) +
                                " entries, more than the rank " + std::to_string(max_length) + " of data");
-        first = first ? first : length;
-        differ = differ || *first != *length;
+        first_length = first_length ? first_length : length;
+        differ = differ || *first_length != *length;
         lengths += (lengths.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*length);
     }
     if (!differ)
         return;
-    std::string listed = names[0];
+    std::string joined_names = names[0];
     for (size_t i = 1; i < names.size(); ++i)
-        listed += std::string(i + 1 < names.size() ? ", " : " and ") + names[i];
-    throw InvalidSlice(listed + " must have the same length, got {" + lengths + "}");
+        joined_names += std::string(i + 1 < names.size() ? ", " : " and ") + names[i];
+    throw InvalidSlice(joined_names + " must have the same length, got {" + lengths + "}");
 }
 
 /// Checks that an input is a list of integers, and returns its length if it is known.

@@ -80,17 +80,18 @@ protected:
     /// Returns the names of the lists of indices, in order. The last list is optional.
     virtual InlineVector<const char*> index_names() const = 0;
 
-    /// Checks ranks, lengths and types of the index inputs, and attributes.
+    /// Throws InvalidSlice if the rank, length or type of an index input, or an attribute, breaks a rule.
     virtual void check_inputs() const = 0;
 
     /// Returns the output sizes from the bounds of the sizes of the data, or nothing if the output's rank is open.
+    /// Throws InvalidSlice if the indices break a rule of the operator.
     virtual std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                          const IndicesBounds& indices) const = 0;
 
-    /// Returns the region that indices select from data of a shape.
+    /// Returns the region that indices select from data of a shape. Throws InvalidSlice if they break a rule.
     virtual Region region(const ov::Shape& shape, const Indices& indices) const = 0;
 
-    /// Throws an error with this sentence, which begins with operator and node.
+    /// Throws an exception of OpenVINO. Its message is `sentence`, after the names of operator and node.
     [[noreturn]] void throw_invalid(const std::string& sentence) const;
 
     /// Reads or writes fixed indices, as attributes with the names of their inputs.
@@ -99,7 +100,8 @@ protected:
     /// Returns the number of entries, or nothing if it is open.
     std::optional<int64_t> entry_count() const;
 
-    /// Checks that the index inputs are lists of integers of one length. A `max_length` above 0 limits this length.
+    /// Throws InvalidSlice unless the index inputs are lists of integers of one length, up to `max_length` if that is
+    /// above 0.
     void check_lists(int64_t max_length = 0) const;
 
 private:

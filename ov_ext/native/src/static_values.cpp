@@ -66,13 +66,17 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
     return std::find(kinds.begin(), kinds.end(), node->get_type_info().name) != kinds.end();
 }
 
-/// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is such a constant.
+/// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant with a
+/// negative number. Some constants are not read and count as negative.
 bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);
-        if (!constant || constant->get_element_type().bitwidth() < 8 || !constant->get_element_type().is_static())
+        if (!constant)
             return is_kind(node, {"Subtract", "Negative"});
-        if (ov::shape_size(constant->get_shape()) > max_elements || constant->get_element_type() == ov::element::string)
+        const auto& element = constant->get_element_type();
+        if (element.bitwidth() < 8 || element == ov::element::string)
+            return true;
+        if (ov::shape_size(constant->get_shape()) > max_elements)
             return true;  // Reading so many elements would take longer than the bounds are worth.
         const auto values = constant->cast_vector<double>();
         return std::any_of(values.begin(), values.end(), [](double value) { return value < 0; });
@@ -80,16 +84,18 @@ bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
 }
 
 /// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from. OpenVINO
-/// takes the results for the bounds of the inputs as the bounds of the result. This is wrong if an operator is not
-/// monotonic or numbers wrap around.
+/// applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This is wrong
+/// if the operator is not monotonic or numbers wrap around.
 bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
-    const auto is_signed = may_be_negative(nodes);
+    const bool has_negative = may_be_negative(nodes);
     return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
         const auto element = node->get_output_element_type(0).get_type_name();
         // OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if (element == "i16" || element == "u16" || is_kind(node, {"FloorMod", "SquaredDifference"}) ||
-            (is_signed && is_kind(node, {"Abs", "Power", "ReduceProd"})) ||
-            (element[0] == 'u' && (is_kind(node, {"Subtract"}) || (is_signed && is_kind(node, {"Convert"})))))
+            (has_negative && is_kind(node, {"Abs", "Power", "ReduceProd"})))
+            return true;
+        // Negative numbers wrap around in unsigned types.
+        if (element[0] == 'u' && (is_kind(node, {"Subtract"}) || (has_negative && is_kind(node, {"Convert"}))))
             return true;
         // These types hold only some of the sizes of axes.
         return is_kind(node, {"Convert"}) && (element == "boolean" || element == "i8" || element == "u8") &&
@@ -153,9 +159,9 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
     IndexBounds bounds;
     const auto low = to_index_list(tensors->first), high = to_index_list(tensors->second);
     // OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
-    const auto is_marker = may_be_negative(list_sources(node));
+    const bool has_negative = may_be_negative(list_sources(node));
     for (size_t i = 0; i < low.size(); ++i) {
-        const auto is_open = is_marker && low[i].value == 0 && high[i].value == int64_max;
+        const bool is_open = has_negative && low[i].value == 0 && high[i].value == int64_max;
         bounds.push_back({is_open ? Integer(int64_min) : low[i], high[i]});
     }
     return bounds;

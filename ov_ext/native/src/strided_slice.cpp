@@ -31,7 +31,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
             is_changed = is_changed || *mask != before;
         }
     } catch (const std::exception&) {
-        throw_invalid("the masks must be lists of 0 and 1");
+        throw_invalid("the masks must be lists of integers");
     }
     // If the visitor changes nothing, m_masks is not assigned, because several threads may save or compile one model.
     if (is_changed)

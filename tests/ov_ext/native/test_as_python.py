@@ -327,9 +327,9 @@ def test_wrong_number_of_tensors_is_refused(native: Make, op: str, count: int) -
         *(ov.Tensor(np.array([v])) for v in (1, 4, 2, 0, 3, 6, 7, 8)),
     ]
     out = ov.Tensor(ov.Type.f32, ov.Shape([2]))
-    with pytest.raises(RuntimeError, match=f"it has 4 inputs and 1 output, got {count} and 1 tensors"):
+    with pytest.raises(RuntimeError, match=f"it needs 4 inputs and 1 output, got {count} and 1 tensors"):
         node.evaluate([out], tensors[:count])
-    with pytest.raises(RuntimeError, match="it has 4 inputs and 1 output, got 4 and 0 tensors"):
+    with pytest.raises(RuntimeError, match="it needs 4 inputs and 1 output, got 4 and 0 tensors"):
         node.evaluate([], tensors[:4])
     assert node.evaluate([out], tensors[:4])
     assert out.data.tolist() == [2, 4]

@@ -92,10 +92,10 @@ def test_attributes_that_do_not_fit_are_refused(factory: NodeFactory) -> None:
     fixed = {"start": [1], "step": [1]}
     node = factory.create("Slice8", [source.output(0), stop.output(0)], fixed)
     assert node.get_output_shape(0) == ov.Shape([2, 4])
-    with pytest.raises(RuntimeError, match=r"^Slice8 '.*': it has 4 or 5 inputs, got 3\.$"):
+    with pytest.raises(RuntimeError, match=r"^Slice8 '.*': it needs 4 or 5 inputs, got 3\.$"):
         factory.create("Slice8", [source.output(0)], fixed)
     attributes = "besides the indices that are attributes"
-    with pytest.raises(RuntimeError, match=rf"^Slice8 '.*': {attributes}, it has 3 inputs, got 2\.$"):
+    with pytest.raises(RuntimeError, match=rf"^Slice8 '.*': {attributes}, it needs 3 inputs, got 2\.$"):
         factory.create("Slice8", [source.output(0), stop.output(0)], {"start": [1], "axes": [0]})
     with pytest.raises(RuntimeError, match=r"^Slice8 '.*': start, stop, step and axes must have the same length, got "):
         factory.create("Slice8", [source.output(0), stop.output(0)], {"start": [1, 1], "step": [1]})
