@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable
+from types import MappingProxyType
 
 import onnx
 
 from onnx_ops.infer import propagate as real
 from onnx_ops.infer.facts import Facts
+from sliceport.formats import InputShapes
 
 
-def propagate(proto: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: bool = True) -> list[Facts]:
+def propagate(proto: bytes, bound_shapes: InputShapes = MappingProxyType({}), *, uses_onnx: bool = True) -> list[Facts]:
     """Call the real `propagate` after registering the operators."""
     actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort()}
     for name, action in actions.items():
@@ -26,7 +28,7 @@ def propagate(proto: bytes, given: frozenset[str] = frozenset(), *, uses_onnx: b
         )
         schema.set_type_and_shape_inference_function(action)
         onnx.defs.register_schema(schema)
-    return real.propagate(proto, given, uses_onnx=uses_onnx)
+    return real.propagate(proto, bound_shapes, uses_onnx=uses_onnx)
 
 
 def abort(_: bytes) -> bytes:

@@ -10,16 +10,17 @@ import pickle
 
 from onnx_ops.infer import inference
 from onnx_ops.infer.facts import Facts
+from sliceport.formats import InputShapes
 
 _ask = inference._propagate
 
 
 @functools.lru_cache(maxsize=256)
-def _answer(model: bytes, given: frozenset[str]) -> bytes:
-    return pickle.dumps(_ask(model, given))
+def _answer(model: bytes, bound_shapes: bytes) -> bytes:
+    return pickle.dumps(_ask(model, pickle.loads(bound_shapes)))
 
 
-def propagate(model: bytes, given: frozenset[str]) -> list[Facts]:
+def propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
     """Replace `onnx_ops.infer.inference._propagate`: return a fresh copy of its cached answer."""
-    found: list[Facts] = pickle.loads(_answer(model, given))
+    found: list[Facts] = pickle.loads(_answer(model, pickle.dumps(bound_shapes)))
     return found

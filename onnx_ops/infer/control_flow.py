@@ -9,19 +9,28 @@ import onnx
 from onnx_ops.infer.facts import Facts, read_type
 from onnx_ops.model.views import Dims
 
+SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
 
-def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
+
+def untaken_branch(condition: Facts) -> str:
+    """Return the name of the branch that an If never takes; an empty string if the condition is unknown."""
+    if condition.data is None or condition.data.size != 1:
+        return ""
+    return "else_branch" if bool(condition.data.reshape(())) else "then_branch"
+
+
+def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """Return the facts of the outputs of an If.
 
     If the condition is known, these are the facts of the taken branch. Otherwise they are what both branches share.
 
     Args:
-        condition: The facts of the condition.
+        untaken: The name of the branch that is never taken; see `untaken_branch`.
         body_outputs: The facts of the outputs of each branch, by the name of its attribute.
     """
     then_outputs, else_outputs = body_outputs.get("then_branch", ()), body_outputs.get("else_branch", ())
-    if condition.data is not None and condition.data.size == 1:
-        return list(then_outputs if bool(condition.data.reshape(())) else else_outputs)
+    if untaken:
+        return list(then_outputs if untaken == "else_branch" else else_outputs)
     merged = []
     # The branches of an invalid model may have different numbers of outputs.
     for on_true, on_false in zip(then_outputs, else_outputs, strict=False):
@@ -32,28 +41,42 @@ def merge_branches(condition: Facts, body_outputs: Mapping[str, Sequence[Facts]]
             )
         element = on_true.element if on_true.element == on_false.element else 0
         is_same_type = on_true.non_tensor_type == on_false.non_tensor_type
-        merged.append(Facts(element, dims, on_true.non_tensor_type if is_same_type else b""))
+        non_tensor_type = on_true.non_tensor_type if is_same_type else b""
+        merged.append(Facts(element, dims, non_tensor_type, alternatives=(on_true.dims, on_false.dims)))
     return merged
 
 
-def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts]:
-    """Return facts of the values that a Loop or a Scan passes to its body before the first iteration."""
+def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
+    """Return the types and sizes of the values that a Loop or a Scan passes to its body before the first iteration."""
     if node.op_type == "Loop":
-        return [Facts(), Facts(), *inputs[2:]]  # the body counts iterations and gets a condition of its own
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    if node.op_type != "Scan" or "num_scan_inputs" not in attributes or "directions" in attributes:
-        return []  # `directions` belongs to Scan-8, whose inputs have a batch axis
-    count = len(inputs) - attributes["num_scan_inputs"].i
-    axes = attributes["scan_input_axes"].ints if "scan_input_axes" in attributes else [0] * len(inputs[count:])
-    elements = [
-        Facts(facts.element, None if facts.dims is None else _drop_axis(facts.dims, axis))
-        for facts, axis in zip(inputs[count:], axes, strict=False)
+        # The body gets the iteration number and a condition of its own before the carried values.
+        count, first = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
+        return [count, first, *[Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]]
+    if node.op_type != "Scan":
+        return []
+    state_count, axes = _scan_axes(node, inputs)
+    dropped: list[list[int]] = [[]] * state_count + [[axis] for axis in axes]
+    if opset < SCAN_WITHOUT_BATCH_OPSET:
+        # The first input of Scan-8 has the lengths of sequences. The others have a batch axis.
+        dropped = [[0]] * state_count + [[0, 1]] * len(axes)
+    arguments = [
+        Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, each))
+        for facts, each in zip(inputs, dropped, strict=False)
     ]
-    return [*inputs[:count], *elements]
+    return arguments if opset >= SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
 
 
-def _drop_axis(dims: Dims, axis: int) -> Dims:
-    return tuple([dim for index, dim in enumerate(dims) if index != axis % len(dims)])
+def _scan_axes(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[int, list[int]]:
+    """Return the number of inputs of a Scan before the scan inputs, and the axis of each scan input."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    count = attributes["num_scan_inputs"].i if "num_scan_inputs" in attributes else 0
+    axes = attributes["scan_input_axes"].ints if "scan_input_axes" in attributes else [0] * count
+    return len(inputs) - count, list(axes)
+
+
+def _drop_axes(dims: Dims, axes: Sequence[int]) -> Dims:
+    dropped = {axis % len(dims) for axis in axes if dims}
+    return tuple([dim for index, dim in enumerate(dims) if index not in dropped])
 
 
 def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts]) -> list[Facts]:
@@ -63,14 +86,36 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     """
     carried_count = len(inputs) - 2  # the other two inputs are the trip count and the condition
     first_scan_output = 1 + carried_count
-    # The body may change the shape of a carried value in each iteration.
-    carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in body_outputs[1:first_scan_output]]
     declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
     conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     is_run = all(data is not None and bool((data > 0).all()) for data in conditions)
+    carried = []
+    for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
+        # The body may change the shape of a carried value in each iteration. Without any, the value stays as it is.
+        is_kept = after.sizes is not None and after.sizes == before.sizes
+        alternatives = () if is_kept or is_run else (before.dims,)
+        dims = before.dims if is_kept else None
+        carried.append(Facts(after.element, dims, after.non_tensor_type, alternatives=alternatives))
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
+
+
+def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts]) -> list[Facts]:
+    """Return the facts of the outputs of a Scan from operator set 9 on: first its states, then the scan outputs."""
+    state_count, axes = _scan_axes(node, inputs)
+    # Each iteration keeps the sizes of the states.
+    states = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
+    length = _size_on(inputs[state_count], axes[0]) if axes and state_count < len(inputs) else None
+    if not isinstance(length, int) or length == 0:
+        return states
+    output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))
+    for facts, axis in zip(body_outputs[state_count:], output_axes, strict=False):
+        dims = None if facts.dims is None else list(facts.dims)
+        if dims is not None:
+            dims.insert(axis if axis >= 0 else axis + len(dims) + 1, length)
+        states.append(Facts(facts.element, None if dims is None else tuple(dims)))
+    return states
 
 
 def open_changing_sizes(
@@ -121,10 +166,15 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
         facts: The facts of the body's output.
         declared: The declared type of the body's output.
         is_run: Whether the body is certain to run. If the body does not run, onnxruntime gives the output the sizes
-            that it inferred, and 0 for each size that it did not infer. So only declared numbers are certain.
+            that it inferred, and 0 for each size that it did not infer. So only declared numbers that are also inferred
+            are certain.
     """
     dims = facts.dims
-    if not is_run:
+    if not is_run and dims is not None:
         declared_dims = read_type(declared.SerializeToString()).dims
-        dims = declared_dims and tuple([dim if isinstance(dim, int) else None for dim in declared_dims])
+        is_known = declared_dims is not None and len(declared_dims) == len(dims)
+        pairs = zip(dims, declared_dims or (), strict=False)
+        dims = (
+            tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs]) if is_known else None
+        )
     return Facts(facts.element, None if dims is None else (None, *dims))  # the number of iterations is not known

@@ -6,39 +6,12 @@ numbers for sizes that its inputs leave open.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import onnx
 
 from onnx_ops.infer.facts import Facts, read_type
-from onnx_ops.model.domains import usual_name
 from onnx_ops.model.views import Dims
-
-_DEPENDENT = frozenset("Concat Conv ConvTranspose AveragePool LpPool MaxPool Add Sub Mul Div Pow Where".split())  # noqa: SIM905
-"""Operators whose output size on an axis depends on the input sizes on that axis, counted from the end."""
-
-
-def trace_open_sizes(
-    node: onnx.NodeProto, index: int, dims: Dims | None, inputs: Sequence[Facts], symbols: Container[str]
-) -> Dims | None:
-    """Return the inferred sizes `dims` of an output, with one of the symbols for each size that changes with it.
-
-    Use the result only to judge declared sizes: such a size need not be equal to its symbol.
-    """
-    if usual_name(node.domain):
-        return dims
-    if node.op_type == "Loop" and index < len(inputs) - 2:
-        return inputs[index + 2].dims  # without any iteration, a carried value keeps its size
-    if dims is None or None not in dims or node.op_type not in _DEPENDENT:
-        return dims
-    filled = list(dims)
-    for axis in range(-len(dims), 0):
-        sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None and len(facts.dims) >= -axis]
-        is_known = all(isinstance(size, int) or size in symbols for size in sizes)
-        if dims[axis] is None and is_known:
-            filled[axis] = next((size for size in sizes if isinstance(size, str)), None)
-    return tuple(filled)
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
@@ -79,20 +52,3 @@ def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> o
         if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
             dim.ClearField("dim_value")
     return copy
-
-
-def fixes_open_size(
-    declared: onnx.TypeProto, inferred: Dims | None, symbols: Container[str], *, is_bound: bool
-) -> bool:
-    """Return whether a size is declared as a number although inference finds one of the symbols.
-
-    If `is_bound`, the user has given sizes for symbols. Then any other inferred number is a contradiction, too.
-    """
-    dims = declared.tensor_type.shape.dim
-    if inferred is None or len(inferred) != len(dims):
-        return False
-    return any(
-        dim.HasField("dim_value")
-        and (size in symbols or (is_bound and isinstance(size, int) and size != dim.dim_value))
-        for dim, size in zip(dims, inferred, strict=True)
-    )

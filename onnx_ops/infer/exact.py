@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.infer.shape_arithmetic import BROADCAST_OPSET, divide
+from onnx_ops.infer.facts import INTEGER_LIMITS, Facts
+from onnx_ops.infer.shape_arithmetic import BROADCAST_OPSET, compute_elements, divide
 from onnx_ops.model.views import Array
 
 MOVING = frozenset(
@@ -204,3 +205,15 @@ def _divide(dividend: Array, divisor: Array) -> Array:
 
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}
+
+
+def compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
+    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`."""
+    sizes = outputs[0].sizes if len(outputs) == 1 else None
+    if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
+        return
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    elements = [facts.list_integers() for facts in inputs]
+    integers = compute_elements(node.op_type, elements, attributes, sizes, opset)
+    if integers is not None:
+        outputs[0].set_integers(integers)

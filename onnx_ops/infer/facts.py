@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
+from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Array, Dims, read_dim, static_sizes
 
 MAX_BYTES = 2**20
@@ -37,6 +39,7 @@ class Facts:
         data: The elements, if all of them are known; then they are the same for all inputs of the model.
         integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
             or BOOL with some unknown elements.
+        alternatives: The dims that an If or a Loop may give the value, if its dims depend on data.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 
@@ -45,12 +48,18 @@ class Facts:
     non_tensor_type: bytes = b""
     data: Array | None = None
     integers: Array | None = None
+    alternatives: tuple[Dims | None, ...] = ()
     is_misdeclared: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
         """The dims if all of them are numbers, otherwise None."""
         return static_sizes(self.dims)
+
+    @property
+    def count(self) -> int | None:
+        """The number of elements, or None if a size is unknown."""
+        return None if self.sizes is None else prod(self.sizes)
 
     def list_integers(self) -> Array | None:
         """Return the elements as Python integers, None for each unknown one.
@@ -97,6 +106,19 @@ def read_type(serialized: bytes) -> Facts:
     if not tensor.HasField("shape"):
         return Facts(tensor.elem_type)
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
+
+
+@lru_cache(maxsize=4096)
+def write_type(element: int, dims: Dims | None) -> bytes:
+    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
+    serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
+    return serialized
+
+
+def drop_large_data(facts: Facts) -> Facts:
+    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
+    is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
+    return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:

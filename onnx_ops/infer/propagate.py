@@ -11,43 +11,49 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.control_flow import infer_loop, list_arguments, merge_branches, open_changing_sizes
+from onnx_ops.infer.control_flow import (
+    SCAN_WITHOUT_BATCH_OPSET,
+    infer_loop,
+    infer_scan,
+    list_arguments,
+    merge_branches,
+    open_changing_sizes,
+    untaken_branch,
+)
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
 from onnx_ops.infer.declared import (
     fill_in_declared,
-    fixes_open_size,
     name_open_sizes,
-    trace_open_sizes,
     without_numbers,
 )
-from onnx_ops.infer.exact import evaluate
+from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
-    INTEGER_LIMITS,
     MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
     Facts,
+    drop_large_data,
     matches_facts,
     read_tensor,
     read_type,
+    write_type,
 )
+from onnx_ops.infer.misdeclared import Evidence, find_misdeclared
 from onnx_ops.infer.rules import apply_own_rule
 from onnx_ops.infer.scope import Scope
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.model.nodes import LARGE_BYTES, is_slicing
-from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.views import Dims, fits
+from onnx_ops.model.nodes import is_slicing
+from onnx_ops.model.proto_walk import graphs_of, resolve_references
+from onnx_ops.model.views import fits
 from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
@@ -74,20 +80,33 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
     """
-    propagation = _Propagation(onnx.ModelProto.FromString(model), bound_shapes, uses_onnx=uses_onnx)
-    first = propagation.run()
-    if propagation.contradicts_bound or any(facts.is_misdeclared for facts in first):
-        # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
+
+    def run(sizes: Mapping[str, int] | None = None, *, trusts_numbers: bool = False) -> _Propagation:
         proto = onnx.ModelProto.FromString(model)
-        second = _Propagation(proto, bound_shapes, uses_onnx=uses_onnx, trusts_numbers=False).run()
-        pairs = zip(first, second, strict=True)
-        return [replace(facts, is_misdeclared=True) if before.is_misdeclared else facts for before, facts in pairs]
-    return first
+        propagation = _Propagation(proto, bound_shapes, sizes, uses_onnx=uses_onnx, trusts_numbers=trusts_numbers)
+        propagation.run()
+        return propagation
+
+    first = run(trusts_numbers=True)
+    misdeclared, runs_at_others = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
+    if not (first.contradicts_bound or misdeclared):
+        return first.reported
+    # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
+    reported = run().reported
+    for position in misdeclared if runs_at_others else ():
+        reported[position] = replace(reported[position], is_misdeclared=True)
+    return reported
 
 
 class _Propagation:
     def __init__(
-        self, model: onnx.ModelProto, bound_shapes: InputShapes, *, uses_onnx: bool, trusts_numbers: bool = True
+        self,
+        model: onnx.ModelProto,
+        bound_shapes: InputShapes,
+        sizes: Mapping[str, int] | None,
+        *,
+        uses_onnx: bool,
+        trusts_numbers: bool,
     ) -> None:
         self._model = model
         self._bound_shapes = bound_shapes
@@ -95,26 +114,28 @@ class _Propagation:
         self._trusts_numbers = trusts_numbers
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._unnamed_symbols = name_open_sizes(model.graph)
-        dims = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
-        self._input_symbols = frozenset(filter(None, [dim.dim_param for dim in dims]))
-        self._reported: list[Facts] = []
+        for dim in [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]:
+            if sizes and dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+        input_dims = {value.name: read_type(value.type.SerializeToString()).dims for value in model.graph.input}
+        self.evidence = Evidence(input_dims, is_bound=bool(bound_shapes), is_trial=sizes is not None)
+        self.reported: list[Facts] = []
         self.contradicts_bound = False
         """Whether inference finds another shape than the user has given for the output of a node."""
         self._visited_nodes = 0
         self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
         self._total_dims = 0
 
-    def run(self) -> list[Facts]:
-        """Return the facts in the order of `propagate`."""
+    def run(self) -> None:
+        """Store the facts in `reported`, in the order of `propagate`."""
         # A model of an IR version below 3 imports no operator sets. Its operators are those of version 1.
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
-        for facts in self._reported if self._unnamed_symbols else ():
+        for facts in self.reported if self._unnamed_symbols else ():
             if facts.dims is not None:
                 facts.dims = tuple([None if dim in self._unnamed_symbols else dim for dim in facts.dims])
-        return self._reported
 
     def _visit_graph(
         self,
@@ -143,34 +164,28 @@ class _Propagation:
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
             facts = scope.facts.get(value.name) or fill_in_declared(passed, declared)
             scope.facts[value.name] = facts
-            is_misdeclared = self._fixes_open_size(value.type, argument_dims)
-            facts = _drop_large_data(facts)
-            self._reported.append(replace(facts, is_misdeclared=True) if is_misdeclared else facts)
+            if index < len(arguments):
+                self.evidence.compare(len(self.reported), value.type, arguments[index])
+            self.reported.append(drop_large_data(facts))
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _declare(self, scope: Scope, values: Iterable[onnx.ValueInfoProto]) -> None:
-        """Add the declared types of values to `scope`. Leave out declared numbers if they are not trusted."""
-        for value in values:
-            if value.type.WhichOneof("value"):
-                scope.declared[value.name] = value.type if self._trusts_numbers else without_numbers(value.type)
-
-    def _fixes_open_size(self, declared: onnx.TypeProto, dims: Dims | None) -> bool:
-        return fixes_open_size(declared, dims, self._input_symbols, is_bound=bool(self._bound_shapes))
+        """Add the declared types of values to `scope`."""
+        scope.declared |= {value.name: value.type for value in values if value.type.WhichOneof("value")}
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
-        first_output = len(self._reported)
+        first_output = len(self.reported)
         if is_reported:
             # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
-            self._reported += [NO_FACTS] * len(node.output)
+            self.reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
-            is_misdeclared = False
             given = None if scope.depth else self._bound_shapes.get(name)
             if given is not None and fits(facts.dims, given):
                 facts = replace(facts, dims=tuple(given))
@@ -178,17 +193,16 @@ class _Propagation:
                 self.contradicts_bound = True
             elif name in scope.declared:
                 declared = scope.declared[name]
-                dims = trace_open_sizes(node, index, facts.dims, inputs, self._input_symbols)
-                is_misdeclared = self._fixes_open_size(declared, dims)
+                if is_reported:
+                    self.evidence.compare(first_output + index, declared, facts)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if facts.dims is None or not is_slicing(node):
-                    facts = fill_in_declared(facts, declared)
+                    facts = fill_in_declared(facts, declared if self._trusts_numbers else without_numbers(declared))
             facts = self._enforce_limits(facts)
             if name:
                 scope.facts[name] = facts
             if is_reported:
-                facts = _drop_large_data(facts)
-                self._reported[first_output + index] = replace(facts, is_misdeclared=True) if is_misdeclared else facts
+                self.reported[first_output + index] = drop_large_data(facts)
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -198,7 +212,7 @@ class _Propagation:
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
         if any(attribute.ref_attr_name for attribute in node.attribute):
-            node = _resolve_references(node, scope.attributes)
+            node = resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
         function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
         if function is not None and domain != STRIDED_SLICE_DOMAIN:
@@ -209,6 +223,7 @@ class _Propagation:
         try:
             outputs = apply_own_rule(node, domain, inputs, opset)
         except InvalidSlice:  # the error is reported when the node is read
+            self.evidence.note_failure(inputs)
             return ()
         if outputs is None:
             outputs = self._infer_by_onnx(node, inputs, domain, opset, scope)
@@ -219,46 +234,57 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the subgraphs of a node. Return the facts of the node's outputs if it is an If or a Loop."""
+        """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan."""
         domain = usual_name(node.domain)
-        body_inputs: Sequence[Facts] = ()
-        arguments = [] if domain else list_arguments(node, inputs)
-        if node.op_type == "Loop" and not domain:
-            # The inputs of a Loop are its trip count, its condition and the carried values; those of its body are the
-            # iteration number, the condition and the carried values. Each iteration may change the shapes of these.
-            carried = [Facts(facts.element, None, facts.non_tensor_type) for facts in inputs[2:]]
-            body_inputs = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
+        opset = scope.opsets.get(domain, 1)
+        arguments = [] if domain else list_arguments(node, inputs, opset)
+        untaken = untaken_branch(inputs[0]) if node.op_type == "If" and inputs else ""
         # By the name of the attribute that holds the body: the facts of the outputs of the body.
         body_outputs: dict[str, list[Facts]] = {}
-        first_reported = len(self._reported)
+        first_reported = len(self.reported)
         for attribute in node.attribute:
             for graph in graphs_of(attribute):
-                body_outputs[attribute.name] = self._visit_body(graph, scope, arguments, body_inputs)
+                first_of_body = len(self.reported)
+                body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
+                if attribute.name == untaken:
+                    self.evidence.unconfirmed.difference_update(range(first_of_body, len(self.reported)))
         if not is_reported:
             # The result lists only the values of graphs. The values of a function's nodes have no place in it.
-            del self._reported[first_reported:]
+            del self.reported[first_reported:]
+            self.evidence.unconfirmed.intersection_update(range(first_reported))
         if domain:
             return []
         if node.op_type == "If":
-            return merge_branches(inputs[0] if inputs else NO_FACTS, body_outputs)
-        return infer_loop(node, inputs, body_outputs.get("body", [])) if node.op_type == "Loop" else []
+            return merge_branches(untaken, body_outputs)
+        if node.op_type == "Loop":
+            return infer_loop(node, inputs, body_outputs.get("body", []))
+        is_scan = node.op_type == "Scan" and opset >= SCAN_WITHOUT_BATCH_OPSET
+        return infer_scan(node, inputs, body_outputs.get("body", [])) if is_scan else []
 
     def _visit_body(
-        self, graph: onnx.GraphProto, scope: Scope, arguments: Sequence[Facts], body_inputs: Sequence[Facts]
+        self, node: onnx.NodeProto, graph: onnx.GraphProto, scope: Scope, arguments: Sequence[Facts]
     ) -> list[Facts]:
         """Visit a subgraph of a node and return the facts of its outputs.
 
-        Only a Loop has `body_inputs`. If an iteration changes declared sizes of its carried values, the body is
-        visited again without these sizes. If others change then, it is visited without any declared sizes.
+        If an iteration of a Loop changes declared sizes of its carried values, the body is visited again without these
+        sizes. If others change then, it is visited without any declared sizes.
         """
-        first_reported = len(self._reported)
-        for visit in range(3):
-            inner = Scope(scope, scope.opsets, scope.attributes, scope.depth + 1)
-            outputs = self._visit_graph(graph, inner, body_inputs, arguments)
+        first_reported = len(self.reported)
+        is_loop = node.op_type == "Loop" and bool(arguments)
+        if self.evidence.is_trial or not is_loop:
+            outputs = self._visit_graph(graph, scope.enter(), arguments, arguments)
             # The first output of the body of a Loop is its condition. The carried values follow.
-            if not body_inputs or not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
+            results = [facts.dims for facts in outputs[1 : len(arguments) - 1]]
+            # A Loop that keeps all sizes in the first iteration keeps them in the others.
+            if not is_loop or results == [facts.dims for facts in arguments[2:]]:
+                return outputs
+            del self.reported[first_reported:]  # the next visit reports the same values again
+        for visit in range(3):
+            carried = [replace(facts, dims=None) for facts in arguments[2:]]
+            outputs = self._visit_graph(graph, scope.enter(), [*arguments[:2], *carried], arguments)
+            if not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
                 break
-            del self._reported[first_reported:]  # the next visit reports the same values again
+            del self.reported[first_reported:]
         return outputs
 
     def _call_function(
@@ -299,10 +325,13 @@ class _Propagation:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
             inferred = infer(node.SerializeToString(), types, tensors, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # the node breaks its schema
+            self.evidence.note_failure(inputs)
             return []
         outputs = [read_type(inferred[name]) if name in inferred else Facts() for name in node.output]
         if not domain and outputs:
             outputs[0].dims = correct_first_output(original, inputs, outputs[0].dims)
+            if node.op_type == "Reshape" and len({inputs[0].count, outputs[0].count} - {None}) > 1:
+                self.evidence.note_failure(inputs)  # onnx accepts another number of elements
         return outputs
 
     def _serialize_inputs(
@@ -312,7 +341,7 @@ class _Propagation:
         types, tensors = {}, {}
         for name, facts in zip(node.input, inputs, strict=True):
             if name and (facts.element or facts.non_tensor_type):
-                types[name] = facts.non_tensor_type or _serialize_type(facts.element, facts.dims)
+                types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
                 if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
                     tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
         return types, tensors
@@ -321,7 +350,7 @@ class _Propagation:
         """Return the function that defines an operator. Return None if it has none, or if it needs unknown types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
-            types = [_serialize_type(facts.element, facts.dims) for facts in inputs]
+            types = [write_type(facts.element, facts.dims) for facts in inputs]
             body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
         return body
 
@@ -329,7 +358,7 @@ class _Propagation:
         """Compute the elements of outputs if they are few and engines agree on them. Store them in `outputs`."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
             return
-        _compute_integers(node, inputs, outputs, opset)
+        compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
@@ -363,42 +392,3 @@ class _Propagation:
         if self._total_bytes > _TOTAL_BYTES:
             return Facts(facts.element, facts.dims, facts.non_tensor_type)
         return facts
-
-
-@lru_cache(maxsize=4096)
-def _serialize_type(element: int, dims: Dims | None) -> bytes:
-    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
-    serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
-    return serialized
-
-
-def _drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
-    is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
-    return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
-
-
-def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
-    resolved = onnx.NodeProto()
-    resolved.CopyFrom(node)
-    del resolved.attribute[:]
-    for attribute in node.attribute:
-        value = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-        if value is not None and value.type == attribute.type:
-            copied = resolved.attribute.add()
-            copied.CopyFrom(value)
-            copied.name = attribute.name
-    return resolved
-
-
-def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`."""
-    sizes = outputs[0].sizes if len(outputs) == 1 else None
-    if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
-        return
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    elements = [facts.list_integers() for facts in inputs]
-    integers = shape_arithmetic.compute_elements(node.op_type, elements, attributes, sizes, opset)
-    if integers is not None:
-        outputs[0].set_integers(integers)

@@ -30,6 +30,10 @@ class Scope:
     declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
 
+    def enter(self) -> Scope:
+        """Return the scope of a subgraph of a node in this scope."""
+        return Scope(self, self.opsets, self.attributes, self.depth + 1)
+
     def find_facts(self, name: str) -> Facts:
         """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""
         scope: Scope | None = self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 
@@ -74,3 +74,17 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
             yield from (sparse.values, sparse.indices)
         for graph in graphs_of(attribute):
             yield from _graph_tensors(graph)
+
+
+def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
+    resolved = onnx.NodeProto()
+    resolved.CopyFrom(node)
+    del resolved.attribute[:]
+    for attribute in node.attribute:
+        value = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if value is not None and value.type == attribute.type:
+            copied = resolved.attribute.add()
+            copied.CopyFrom(value)
+            copied.name = attribute.name
+    return resolved

@@ -1,0 +1,108 @@
+"""Declared numbers that are wrong, because the sizes depend on those that the inputs of a model leave open.
+
+A symbol for an open size is lost in a product or a sum, such as the size of a Flatten. So the sizes are inferred again
+with numbers for all open sizes, and compared with the declared ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from onnx_ops.infer.facts import NO_FACTS, Facts
+from onnx_ops.model.views import Dims
+from sliceport.open_shapes import choose_sizes, fill_sizes
+
+_LEADING, _OTHER = 7, 29
+"""The first primes for open sizes in a trial. Few models are exported at these sizes, as many are at 1 and 2."""
+_EQUAL_SIZE = 24
+"""The size of all open axes in a second trial. It has many divisors, as some models divide an axis into parts."""
+
+
+@dataclass
+class Evidence:
+    """The findings of a propagation about the declared numbers of a model.
+
+    Attributes:
+        input_dims: The dims of each input, with a symbol for each open size.
+        is_bound: Whether the user has given shapes.
+        is_trial: Whether this propagation has numbers for all open sizes, and does not use the declared numbers.
+        unconfirmed: The positions of values with a declared number that the inferred sizes do not confirm.
+        fixed_sizes: By symbol of an input: a number that is declared where the symbol is inferred.
+        has_failed: Whether the sizes of the inputs of a node contradict each other.
+    """
+
+    input_dims: Mapping[str, Dims | None]
+    is_bound: bool
+    is_trial: bool
+    unconfirmed: set[int] = field(default_factory=set)
+    fixed_sizes: dict[str, int] = field(default_factory=dict)
+    has_failed: bool = False
+
+    def compare(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
+        """Add a value to `unconfirmed` if its inferred facts do not confirm a declared number."""
+        dims = declared.tensor_type.shape.dim
+        numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        for inferred in (self.is_trial and facts.alternatives) or (facts.dims,):
+            sizes = (None,) * len(numbers) if inferred is None else inferred
+            if len(sizes) != len(numbers):
+                continue  # the ranks contradict each other, so the declared one is ignored
+            for number, size in zip(numbers, sizes, strict=True):
+                if number is None or number == size:
+                    continue
+                # Without a trial, only sizes that are not known may be wrong: onnxruntime prefers a number that it
+                # infers to the declared one.
+                if (self.is_trial or self.is_bound) if isinstance(size, int) else not self.is_trial:
+                    self.unconfirmed.add(position)
+                if isinstance(size, str):
+                    self.fixed_sizes[size] = number
+
+    def note_failure(self, inputs: Iterable[Facts]) -> None:
+        """Note that inference refuses a node. This is a failure of the model if the sizes of the inputs are known."""
+        self.has_failed |= all(facts is NO_FACTS or facts.sizes is not None for facts in inputs)
+
+
+def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[set[int], bool]:
+    """Return the positions of values whose declared numbers are wrong, and whether the model runs at other sizes.
+
+    Args:
+        first: The evidence of a propagation that uses the declared numbers.
+        propagate: A function that returns the evidence of a trial, given a size for each symbol.
+    """
+    symbols = {dim for dims in first.input_dims.values() for dim in dims or () if isinstance(dim, str)}
+    if not first.unconfirmed or not (symbols or first.is_bound):
+        return set(), True
+
+    def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> tuple[set[int], bool]:
+        trial = propagate(_choose_sizes(first.input_dims, fixed_sizes, size))
+        return first.unconfirmed & trial.unconfirmed, trial.has_failed
+
+    positions, has_failed = try_sizes({})
+    if has_failed and not positions:
+        # Sizes with different symbols may have to be equal.
+        positions, has_failed = try_sizes({}, _EQUAL_SIZE)
+    fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
+    if positions and has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
+        # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs.
+        _, fails_at_others = try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()})
+        return positions, not fails_at_others
+    return positions, True
+
+
+def _choose_sizes(
+    input_dims: Mapping[str, Dims | None], fixed_sizes: Mapping[str, int], size: int | None
+) -> dict[str, int]:
+    """Return a size for each symbol of the inputs: that of `fixed_sizes`, or else `size` or a prime of its own."""
+    dims_by_input = {
+        name: None if dims is None else [fixed_sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
+        for name, dims in input_dims.items()
+    }
+    shapes = (
+        choose_sizes(dims_by_input, leading=_LEADING, other=_OTHER)
+        if size is None
+        else fill_sizes(dims_by_input, {}, size)
+    )
+    pairs = [pair for name, shape in shapes.items() for pair in zip(input_dims[name] or (), shape, strict=True)]
+    return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)
