@@ -88,12 +88,12 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(trusts_numbers=True)
-    misdeclared, runs_at_others = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
+    misdeclared, is_reported = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
     if not (first.contradicts_bound or misdeclared):
         return first.reported
     # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
     reported = run().reported
-    for position in misdeclared if runs_at_others else ():
+    for position in misdeclared if is_reported else ():
         reported[position] = replace(reported[position], is_misdeclared=True)
     return reported
 
