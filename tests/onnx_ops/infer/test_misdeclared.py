@@ -284,8 +284,9 @@ def test_given_sizes_that_contradict_a_declared_number_make_others_unknown() -> 
 
 def test_number_that_is_right_only_at_large_sizes_is_not_believed() -> None:
     proto = parse(
-        f"""(float[n,4] x) => (float[a,4] y) <float[2,4] r, {CONSTANTS}, int64[1] second = {{-2}}>
-        {{ q = Slice(x, zeros, twos, zeros)  r = Abs(q)  y = Slice(r, second, flat, zeros) }}""",
+        f"""(float[n,4] x) => (float[a,4] y, float[b,4] z) <float[2,4] r, {CONSTANTS}>
+        {{ q = Slice(x, zeros, twos, zeros)  r = Abs(q)
+           y = Slice(r, zeros, ones, zeros)  z = Slice(r, ones, twos, zeros) }}""",
         17,
     )
     assert RULE not in rules(proto)
