@@ -82,6 +82,8 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         return first.unconfirmed & trial.unconfirmed, trial.has_failed
 
     positions, has_failed = try_sizes({})
+    if not symbols:
+        return positions, not has_failed  # the model does not run at the sizes that the user has given
     if has_failed and not positions:
         # Sizes with different symbols may have to be equal.
         positions, has_failed = try_sizes({}, _EQUAL_SIZE)
@@ -89,7 +91,7 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         # At smaller sizes, a slice may select less than it was declared to. Such a size is not reported.
         return try_sizes({}, 1)[0], False
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
-    if positions and has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
+    if has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
         # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs.
         _, fails_at_others = try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()})
         return positions, not fails_at_others
