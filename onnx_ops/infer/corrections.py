@@ -63,13 +63,8 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
     sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None]
-    shapes = [facts.dims if facts.dims is not None else (None,) * len(dims) for facts in inputs]
-    dims = tuple(
-        [
-            None if size == 0 and {*column} != {0} else size
-            for size, column in zip(dims, zip(*shapes, strict=False), strict=False)
-        ]
-    )
+    columns = [{facts.dims and facts.dims[index] for facts in inputs} for index in range(len(dims))]
+    dims = tuple([None if size == 0 and column != {0} else size for size, column in zip(dims, columns, strict=True)])
     known_sizes = [size for size in sizes if isinstance(size, int)]
     if len(known_sizes) < len(inputs):
         return dims
