@@ -108,6 +108,37 @@ def choose_sizes(
     }
 
 
+def choose_symbol_sizes(
+    declared: Mapping[str, Sequence[int | str | None] | None],
+    fixed_sizes: Mapping[str, int],
+    leading: int,
+    other: int,
+    size: int | None = None,
+) -> dict[str, int]:
+    """Return a size for each symbol of the inputs: that of `fixed_sizes`, or else `size` or a prime of its own.
+
+    >>> choose_symbol_sizes({"x": ("batch", "seq")}, {"batch": 1}, leading=7, other=29)
+    {'batch': 1, 'seq': 29}
+    """
+    shapes = {
+        name: None if dims is None else [fixed_sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
+        for name, dims in declared.items()
+    }
+    chosen = choose_sizes(shapes, {}, leading, other) if size is None else fill_sizes(shapes, {}, size)
+    pairs = [pair for name, sizes in chosen.items() for pair in zip(declared[name] or (), sizes, strict=True)]
+    return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)
+
+
+def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the value of a formula of sizes, such as `past+1`; None if it is not one, or has other symbols.
+
+    >>> evaluate_formula("2*past + 1", {"past": 3})
+    7
+    """
+    formula = _read_formula(symbol, set(sizes))
+    return _evaluate(formula, sizes) if formula is not None and set(_list_symbols(formula)) <= sizes.keys() else None
+
+
 def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> int:
     """Return the next prime from `first` on that is not in `taken`, and add it to `taken`.
 

@@ -9,7 +9,7 @@ import onnx
 from onnx_ops.infer.facts import Facts, read_type
 from onnx_ops.model.views import Dims
 
-SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
+_SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
 
 
 def untaken_branch(condition: Facts) -> str:
@@ -56,14 +56,14 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
         return []
     state_count, axes = _scan_axes(node, inputs)
     dropped: list[list[int]] = [[]] * state_count + [[axis] for axis in axes]
-    if opset < SCAN_WITHOUT_BATCH_OPSET:
+    if opset < _SCAN_WITHOUT_BATCH_OPSET:
         # The first input of Scan-8 has the lengths of sequences. The others have a batch axis.
         dropped = [[0]] * state_count + [[0, 1]] * len(axes)
     arguments = [
         Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, each))
         for facts, each in zip(inputs, dropped, strict=False)
     ]
-    return arguments if opset >= SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
+    return arguments if opset >= _SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
 
 
 def _scan_axes(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[int, list[int]]:
@@ -101,8 +101,10 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
 
-def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts]) -> list[Facts]:
-    """Return the facts of the outputs of a Scan from operator set 9 on: first its states, then the scan outputs."""
+def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
+    """Return the facts of the outputs of a Scan: first its states, then the scan outputs; none below operator set 9."""
+    if opset < _SCAN_WITHOUT_BATCH_OPSET:
+        return []
     state_count, axes = _scan_axes(node, inputs)
     # Each iteration keeps the sizes of the states.
     states = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]

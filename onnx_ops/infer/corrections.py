@@ -55,11 +55,16 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 
 
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits."""
+    """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits.
+
+    A size of 0 on another axis is opened if it is not that of all inputs, because onnxruntime ignores empty inputs.
+    """
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
     sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None]
+    columns = [{facts.dims and facts.dims[index] for facts in inputs} for index in range(len(dims))]
+    dims = tuple([None if size == 0 and column != {0} else size for size, column in zip(dims, columns, strict=True)])
     known_sizes = [size for size in sizes if isinstance(size, int)]
     if len(known_sizes) < len(inputs):
         return dims

@@ -13,7 +13,7 @@ import onnx
 
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.model.views import Dims
-from sliceport.open_shapes import choose_sizes, fill_sizes
+from sliceport.open_shapes import choose_symbol_sizes
 
 _LEADING, _OTHER = 7, 29
 """The first primes for open sizes in a trial. Few models are exported at these sizes, as many are at 1 and 2."""
@@ -65,7 +65,9 @@ class Evidence:
 
 
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[set[int], bool]:
-    """Return the positions of values whose declared numbers are wrong, and whether the model runs at other sizes.
+    """Return the positions of values whose declared numbers may be wrong, and whether to report them.
+
+    They are not reported if the model runs only at the declared sizes.
 
     Args:
         first: The evidence of a propagation that uses the declared numbers.
@@ -76,33 +78,21 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         return set(), True
 
     def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> tuple[set[int], bool]:
-        trial = propagate(_choose_sizes(first.input_dims, fixed_sizes, size))
+        trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
         return first.unconfirmed & trial.unconfirmed, trial.has_failed
 
     positions, has_failed = try_sizes({})
+    if not symbols:
+        return positions, not has_failed  # the model does not run at the sizes that the user has given
     if has_failed and not positions:
         # Sizes with different symbols may have to be equal.
         positions, has_failed = try_sizes({}, _EQUAL_SIZE)
+    if not positions:
+        # At smaller sizes, a slice may select less than it was declared to. Such a size is not reported.
+        return try_sizes({}, 1)[0], False
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
-    if positions and has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
+    if has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
         # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs.
         _, fails_at_others = try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()})
         return positions, not fails_at_others
     return positions, True
-
-
-def _choose_sizes(
-    input_dims: Mapping[str, Dims | None], fixed_sizes: Mapping[str, int], size: int | None
-) -> dict[str, int]:
-    """Return a size for each symbol of the inputs: that of `fixed_sizes`, or else `size` or a prime of its own."""
-    dims_by_input = {
-        name: None if dims is None else [fixed_sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
-        for name, dims in input_dims.items()
-    }
-    shapes = (
-        choose_sizes(dims_by_input, leading=_LEADING, other=_OTHER)
-        if size is None
-        else fill_sizes(dims_by_input, {}, size)
-    )
-    pairs = [pair for name, shape in shapes.items() for pair in zip(input_dims[name] or (), shape, strict=True)]
-    return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)

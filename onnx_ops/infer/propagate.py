@@ -20,7 +20,6 @@ import onnx
 from onnx import numpy_helper
 
 from onnx_ops.infer.control_flow import (
-    SCAN_WITHOUT_BATCH_OPSET,
     infer_loop,
     infer_scan,
     list_arguments,
@@ -29,11 +28,7 @@ from onnx_ops.infer.control_flow import (
     untaken_branch,
 )
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import (
-    fill_in_declared,
-    name_open_sizes,
-    without_numbers,
-)
+from onnx_ops.infer.declared import fill_in_declared, name_open_sizes, without_numbers
 from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
     MAX_BYTES,
@@ -88,12 +83,12 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(trusts_numbers=True)
-    misdeclared, runs_at_others = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
+    misdeclared, is_reported = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
     if not (first.contradicts_bound or misdeclared):
         return first.reported
     # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
     reported = run().reported
-    for position in misdeclared if runs_at_others else ():
+    for position in misdeclared if is_reported else ():
         reported[position] = replace(reported[position], is_misdeclared=True)
     return reported
 
@@ -258,8 +253,7 @@ class _Propagation:
             return merge_branches(untaken, body_outputs)
         if node.op_type == "Loop":
             return infer_loop(node, inputs, body_outputs.get("body", []))
-        is_scan = node.op_type == "Scan" and opset >= SCAN_WITHOUT_BATCH_OPSET
-        return infer_scan(node, inputs, body_outputs.get("body", [])) if is_scan else []
+        return infer_scan(node, inputs, body_outputs.get("body", []), opset) if node.op_type == "Scan" else []
 
     def _visit_body(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, scope: Scope, arguments: Sequence[Facts]

@@ -5,9 +5,7 @@ The results are written into the view. Weights are never read.
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
 from sliceport.formats import InputShapes
+from sliceport.open_shapes import evaluate_formula
 
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
@@ -102,7 +101,7 @@ def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
         return sizes[name]
     if name.isidentifier():
         return name
-    computed = _compute_size(name, sizes)
+    computed = evaluate_formula(name, sizes)
     if computed is not None:
         return name if computed < 0 else computed
     import onnx_ir as ir  # loads sympy, which takes longer than most models take to lower
@@ -114,27 +113,6 @@ def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
     if isinstance(size, int):
         return name if size < 0 else size
     return size.value
-
-
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-}
-
-
-def _compute_size(expression: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of a sum, difference or product of symbols and integers; None for other expressions."""
-
-    def compute(node: ast.expr) -> int:
-        if isinstance(node, ast.BinOp):
-            return _ARITHMETIC[type(node.op)](compute(node.left), compute(node.right))
-        return sizes[node.id] if isinstance(node, ast.Name) else operator.index(node.value)  # type: ignore[attr-defined]
-
-    try:
-        return compute(ast.parse(expression, mode="eval").body)
-    except Exception:  # not an expression of Python, or an operator or a symbol that is not known here
-        return None
 
 
 @dataclass(slots=True)

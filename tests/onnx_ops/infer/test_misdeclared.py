@@ -98,8 +98,8 @@ def build(case: str, batch: str, *, is_stale: bool) -> onnx.ModelProto:
     return proto
 
 
-def rules(model: onnx.ModelProto) -> list[str]:
-    return [finding.defect.rule for finding in sliceport.check(model).findings]
+def rules(model: onnx.ModelProto, **shapes: tuple[int, ...]) -> list[str]:
+    return [finding.defect.rule for finding in sliceport.check(model, input_shapes=shapes).findings]
 
 
 @pytest.mark.parametrize(("case", "batch"), list(product(CASES, ("n", "?"))))
@@ -140,6 +140,7 @@ def test_size_that_follows_from_open_sizes_is_not_believed(case: str, batch: str
 def test_declared_number_that_is_always_right_is_no_finding(nodes: str) -> None:
     proto = parse(f"(float[n,4] x) => (float[1,4] y) <float[1,4] r, {CONSTANTS}> {{ {nodes}  y = Neg(r) }}", 17)
     assert RULE not in rules(proto)
+    assert RULE not in rules(proto, x=(2, 4))
 
 
 def test_body_of_a_scan_with_a_batch_is_looked_at() -> None:
@@ -280,3 +281,27 @@ def test_given_sizes_that_contradict_a_declared_number_make_others_unknown() -> 
     )
     for size, verdict in ((1, "alias"), (3, "refused")):
         assert [each.verdict for each in sliceport.lower(proto, input_shapes={"x": (size, 4)}).nodes] == [verdict]
+
+
+def test_number_that_is_right_only_at_large_sizes_is_not_believed() -> None:
+    proto = parse(
+        f"""(float[n,4] x) => (float[a,4] y, float[b,4] z) <float[2,4] r, {CONSTANTS}>
+        {{ q = Slice(x, zeros, twos, zeros)  r = Abs(q)
+           y = Slice(r, zeros, ones, zeros)  z = Slice(r, ones, twos, zeros) }}""",
+        17,
+    )
+    assert RULE not in rules(proto)
+    rewritten = sliceport.rewrite(proto).model
+    for size in (1, 2, 3):
+        x = np.arange(1, 4 * size + 1, dtype=np.float32).reshape(size, 4)
+        assert all(map(np.array_equal, compute(rewritten, x=x), compute(proto, x=x)))
+
+
+def test_empty_input_of_a_concat_does_not_make_the_output_empty() -> None:
+    proto = parse(
+        f"""(float[n,4] x) => (float[a,8] y) <{CONSTANTS}>
+        {{ q = Slice(x, ones, ones, zeros)  y = Concat <axis = 1> (x, q) }}""",
+        17,
+    )
+    assert propagate.propagate(proto.SerializeToString())[-1].dims == ("a", 8)
+    assert compute(proto, x=np.ones((1, 4), np.float32))[0].shape == (1, 8)
