@@ -20,7 +20,7 @@ from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import propagate
 from sliceport.engines.engine import Array
 
-Drawn = tuple[dict[str, Any], list[Array | None]]
+Drawn = tuple[dict[str, Any], list["Array | None"]]
 """The attributes of a node and the arrays that it reads, None for an input that is left out."""
 
 FIRST_OPSET, LAST_OPSET = 7, 24

@@ -110,7 +110,7 @@ def find_differences(
             blamed.add(case.main_node)
             findings.append(_describe_difference(case, output))
     except BudgetSpent as spent:
-        text = f"output {list_names(remaining)} differs from {onnxruntime_cpu.NAME}, and {spent}; {_ADVICE}."
+        text = f"results differ from {onnxruntime_cpu.NAME} in {list_names(remaining)}, and {spent}; {_ADVICE}."
         findings.append(Finding("different", "", "", text))
     return tuple(findings)
 
