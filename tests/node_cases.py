@@ -11,17 +11,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
-from sessions import open_unoptimized
+from sessions import open_session
 
 from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import propagate
+from sliceport.engines.engine import Array
 
-Array = npt.NDArray[Any]
-Drawn = tuple[dict[str, Any], list[Array | None]]
+Drawn = tuple[dict[str, Any], list["Array | None"]]
 """The attributes of a node and the arrays that it reads, None for an input that is left out."""
 
 FIRST_OPSET, LAST_OPSET = 7, 24
@@ -493,7 +492,7 @@ def check_case(case: NodeCase) -> Verdict:
         return Verdict(ran=False)
     facts = propagate(model.SerializeToString())
     try:
-        tensors = open_unoptimized(model).run(None, case.feeds)
+        tensors = open_session(model, optimized=False).run(None, case.feeds)
     except Exception:
         return Verdict(ran=False)
     first = len(model.graph.input) + sum(len(node.output) for node in model.graph.node[:-1])

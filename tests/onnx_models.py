@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper, parser
 
 from onnx_ops.model.io import read_to_change, to_ir
-
-Array = npt.NDArray[Any]
+from sliceport.engines.engine import Array
 
 
 def element_type(array: Array) -> int:

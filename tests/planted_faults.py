@@ -6,18 +6,15 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
 import onnx
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.model.proto_walk import all_nodes, model_nodes
 from sliceport.diffing.report import DiffReport, Part
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.errors import ModelError
 
-Array = npt.NDArray[Any]
 Fault = Callable[[onnx.ModelProto], None]
 SWAPS = {
     "Add": "Sub", "Sub": "Add", "Mul": "Add", "Div": "Mul", "Max": "Min", "Min": "Max", "Sigmoid": "Tanh",

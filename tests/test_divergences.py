@@ -24,6 +24,7 @@ from forked import run
 from onnx import parser
 from openvino_processes import answer, answers
 from running import as_arrays, as_bytes, run_node
+from sessions import open_session
 
 import onnx_ops
 import ov_ext
@@ -171,18 +172,9 @@ def tried(run: Callable[[], Iterable[Any]]) -> Outcome:
         return Fails(str(error))
 
 
-def session_of(model: onnx.ModelProto, *, optimized: bool) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
 def by_onnxruntime(example: Example, *, optimized: bool) -> Outcome:
     data = {"x": data_of(example)}
-    return tried(lambda: as_arrays(session_of(model_of(example), optimized=optimized).run(None, data)))
+    return tried(lambda: as_arrays(open_session(model_of(example), optimized=optimized).run(None, data)))
 
 
 LEAST_CRASH = 0xC0000000
@@ -296,7 +288,7 @@ class TestOnnx:
         assert (done[defect.id] is not None) == (defect.handling == "rewritten")
         if defect.handling == "rewritten":
             after = ir.serde.serialize_model(graph)
-            ran = tried(lambda: as_arrays(session_of(after, optimized=False).run(None, {"x": data_of(example)})))
+            ran = tried(lambda: as_arrays(open_session(after, optimized=False).run(None, {"x": data_of(example)})))
             assert ran == with_shapes(example.right)
 
     @pytest.mark.parametrize("name", examples_of(OnnxCase))

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.verify.inputs import overridable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
 from sliceport.diffing.verify import InputRun, compute
-from sliceport.engines.engine import Value
+from sliceport.engines.engine import Array, Value
 from sliceport.wording import list_names
-
-Array = npt.NDArray[Any]
 
 _MAX_BYTES = 2**26
 """Limit for the bytes of a default that is replaced."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy.typing as npt
 
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.directml_provider import OnnxruntimeDML
@@ -17,10 +14,10 @@ from sliceport.diffing.graph import GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.search import Search, search_each
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.directml.device import Device
+from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding
 from sliceport.wording import list_names
 
-Array = npt.NDArray[Any]
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
 _SECONDS = 600.0
@@ -113,7 +110,7 @@ def find_differences(
             blamed.add(case.main_node)
             findings.append(_describe_difference(case, output))
     except BudgetSpent as spent:
-        text = f"output {list_names(remaining)} differs from {onnxruntime_cpu.NAME}, and {spent}; {_ADVICE}."
+        text = f"results differ from {onnxruntime_cpu.NAME} in {list_names(remaining)}, and {spent}; {_ADVICE}."
         findings.append(Finding("different", "", "", text))
     return tuple(findings)
 

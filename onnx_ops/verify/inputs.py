@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.infer.inference import infer_shapes
@@ -18,11 +17,10 @@ from onnx_ops.model.nodes import read_int, sizes_of
 from onnx_ops.model.views import dims_of
 from sliceport.diffing import inputs as random_inputs
 from sliceport.diffing.inputs import DeclaredInput
+from sliceport.engines.engine import Array
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.formats import InputShapes
 from sliceport.slicing.spec import normalize_axis
-
-Array = npt.NDArray[Any]
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 """Operators whose outputs hold elements of their first input."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -22,12 +21,10 @@ from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import shorten
-
-Array = npt.NDArray[Any]
 
 _MOVES = frozenset(
     {

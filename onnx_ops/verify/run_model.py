@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -23,12 +21,10 @@ from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import first_that_runs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut
-from sliceport.engines.engine import Value
+from sliceport.engines.engine import Array, Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
 from sliceport.wording import spell
-
-Array = npt.NDArray[Any]
 
 
 def run_model(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.declared import declared_shapes
@@ -19,8 +18,8 @@ from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import tolerance_of
 from sliceport.diffing.verify import Difference, Trial, Verification, Verifier, verify_or_refuse
+from sliceport.engines.engine import Array
 
-Array = npt.NDArray[Any]
 VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
 from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import run_on
@@ -17,11 +15,10 @@ from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.diffing.verify import Difference, InputRun, NotVerified, Verification
 from sliceport.directml.device import Device
+from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding, ModelRun, describe_transient
 from sliceport.progress import say
 from sliceport.wording import count_of
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from onnx import TensorProto, helper, parser
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.passes import PASSES
 from onnx_ops.passes.optimizers import OPTIMIZERS
+from sliceport.engines.engine import Array
 
 from . import drawing
-from .graph_nodes import LOCAL, Array, NodeBuilder
+from .graph_nodes import LOCAL, NodeBuilder
 from .modules import Case
 
 OPSETS = (*range(1, 24), 13, 13, 17, 17, 18, 18)

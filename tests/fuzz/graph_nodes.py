@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import oracle
 from onnx import TensorProto, helper, numpy_helper
@@ -18,10 +17,10 @@ from running import as_arrays
 
 from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from sliceport.engines.engine import Array
 
 from . import drawing
 
-Array = npt.NDArray[Any]
 LOCAL = "local"
 """The domain of the functions of a model."""
 

@@ -22,7 +22,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
-from sessions import open_unoptimized
+from sessions import open_session
 
 from onnx_ops import strided_slice_op
 from onnx_ops.infer import inference
@@ -43,7 +43,6 @@ from .shrinking import smaller_models
 
 NAME = "graphs"
 BUDGET = 60
-Array = npt.NDArray[Any]
 Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
@@ -187,7 +186,7 @@ def _is_sound(proto: onnx.ModelProto, case: Case, index: int) -> bool:
 def _outcomes(proto: onnx.ModelProto, case: Case) -> Outcomes:
     """Return the results or the error of each feed; only the error if the model does not load."""
     try:
-        session = open_unoptimized(_runnable(proto))
+        session = open_session(_runnable(proto), optimized=False)
     except Exception as error:
         return " ".join(str(error).split())[:_MAX_MESSAGE]
     names = {value.name for value in session.get_overridable_initializers()}

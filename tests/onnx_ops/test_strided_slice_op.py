@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import needs_custom_inference
 from running import as_arrays
+from sessions import open_session
 from strategies import shapes, strided_slice_specs
 
 import sliceport
@@ -84,12 +85,8 @@ def embedded(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 25):  # its constant folding is wrong of empty axes
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    # Before 1.25, the constant folding of onnxruntime is wrong of empty axes.
+    session = open_session(proto, optimized=tuple(map(int, ort.__version__.split(".")[:2])) >= (1, 25))
     return as_arrays(session.run(None, feeds))[0]
 
 

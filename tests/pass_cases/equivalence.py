@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import assert_well_formed
 from running import as_arrays
-from sessions import open_unoptimized
+from sessions import open_session
 
 
 def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], bytes]] | None:
@@ -51,7 +51,7 @@ def _expected(model: bytes, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...
 
 @functools.lru_cache(maxsize=4)
 def _session(model: bytes) -> ort.InferenceSession:
-    return open_unoptimized(onnx.load_model_from_string(model))
+    return open_session(onnx.load_model_from_string(model), optimized=False)
 
 
 def show(proto: onnx.ModelProto) -> str:
@@ -71,7 +71,7 @@ def show(proto: onnx.ModelProto) -> str:
 def check(before: onnx.ModelProto, after: onnx.ModelProto, shape: tuple[int, ...]) -> None:
     """Compare what comes out for the shape and, where the input is open, for others."""
     assert_well_formed(after)
-    first, second = before.SerializeToString(deterministic=True), open_unoptimized(after)
+    first, second = before.SerializeToString(deterministic=True), open_session(after, optimized=False)
     dims = [dim.HasField("dim_param") for dim in before.graph.input[0].type.tensor_type.shape.dim]
     sizes = [(size, size + 1, size - 1, 1) if is_open else (size,) for size, is_open in zip(shape, dims, strict=True)]
     compared = 0

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import onnx.reference
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx_node_cases import CASES, with_constants
 from running import as_arrays, as_bytes, run_node
+from sessions import open_session
 
 import sliceport
 from onnx_ops.model.io import from_proto
@@ -51,11 +51,7 @@ def test_rewritten_nodes_compute_the_same_bits(name: str) -> None:
     rewrite(model)
     after = ir.serde.serialize_model(model)
     onnx.checker.check_model(after, full_check=True)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(after.SerializeToString(), options, ["CPUExecutionProvider"])
-    got = session.run(None, {proto.graph.input[0].name: inputs[0]})
+    got = open_session(after).run(None, {proto.graph.input[0].name: inputs[0]})
     for array, expected in zip(as_arrays(got), outputs, strict=True):
         assert array.shape == expected.shape
         assert array.dtype == expected.dtype

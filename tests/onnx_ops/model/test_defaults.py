@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx import parser
 from onnxscript import rewriter
 from running import as_arrays
+from sessions import open_session
 
 import sliceport
 from onnx_ops.model.io import from_proto
@@ -45,10 +45,7 @@ def model_of(text: str, ir_version: int = 8) -> onnx.ModelProto:
 
 
 def run(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> list[tuple[tuple[int, ...], bytes]]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    session = open_session(proto)
     size = next(value.shape[0] for value in session.get_inputs() if value.name == "x")
     x = np.arange(1, size + 1, dtype=np.float32)
     return [(array.shape, array.tobytes()) for array in as_arrays(session.run(None, {"x": x, **given}))]

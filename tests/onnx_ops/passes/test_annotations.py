@@ -12,7 +12,7 @@ from amounts import some
 from onnx import TensorProto, helper
 from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
-from sessions import open_unoptimized
+from sessions import open_session
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
@@ -103,7 +103,7 @@ def test_onnxruntime_loads_rewritten_models_without_node_names() -> None:
     """)
     model = from_proto(proto)
     assert len(rewrite(model, ["up"]).changes["up"]) == 2
-    open_unoptimized(ir.serde.serialize_model(model))  # raises if two nodes have one name
+    open_session(ir.serde.serialize_model(model), optimized=False)  # raises if two nodes have one name
 
 
 def test_new_nodes_in_branches_get_different_names() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from exporter_graphs import GRAPHS, build, make_inputs
 from running import as_arrays
-from sessions import open_unoptimized
+from sessions import open_session
 
 import sliceport
 
@@ -16,7 +16,7 @@ def test_portable_form_of_an_exported_graph_computes_the_same(name: str, target:
     opset = 18 if target == "portable" else 13
     model = build(name, opset)
     written = sliceport.harden(model, target=target).model
-    before, after = open_unoptimized(model), open_unoptimized(written)
+    before, after = open_session(model, optimized=False), open_session(written, optimized=False)
     for size in (0, 1, 2, 5):
         inputs = make_inputs(model, size)
         expected, results = as_arrays(before.run(None, inputs)), as_arrays(after.run(None, inputs))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 from platforms import require_reshape_of_no_elements
+from sessions import open_session
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import fold_constants, rewrite, simplify
@@ -179,9 +179,6 @@ def test_shape_that_reshape_forbids_does_not_become_constant(shape: str, optimiz
         rewrite(model)
     else:
         model, _ = simplify(model, optimizers=[optimizer])
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(ir.serde.serialize_model(model).SerializeToString(), options)
-    (y,) = session.run(None, {"x": np.zeros((0, 4), np.float32)})
+    (y,) = open_session(ir.serde.serialize_model(model), optimized=False).run(None, {"x": np.zeros((0, 4), np.float32)})
     assert isinstance(y, np.ndarray)
     assert y.shape == (0, 4)

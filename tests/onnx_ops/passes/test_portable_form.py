@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import oracle
 import pytest
@@ -18,7 +17,7 @@ from onnx import helper, numpy_helper
 from onnx_models import parse
 from platforms import assert_well_formed
 from running import as_arrays
-from sessions import open_unoptimized, run_unoptimized
+from sessions import open_session, run_unoptimized
 from strategies import shapes, slice_specs
 
 import sliceport
@@ -28,10 +27,10 @@ from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.harden_portable import harden_portably
 from onnx_ops.passes.portable_form import normalize
 from sliceport.defects.profiles import PROFILES
+from sliceport.engines.engine import Array
 from sliceport.hardening import Hardening
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec
 
-Array = npt.NDArray[Any]
 NEAR = range(-6, 7)
 FAR = (INT64_MIN, 2**31 - 1, INT64_MAX)
 STEPS = (*range(-3, 0), *range(1, 4), INT64_MIN, INT64_MAX)
@@ -108,7 +107,7 @@ def test_every_slice_of_an_axis_selects_by_the_standard(size: int, without: Sequ
     written, report = portable(slices([size], specs), without, "standard")
     kept = {change.node for change in report.changes if change.replacement is None}
     assert bool(kept) == ("gather" in without and size > 1)  # one element needs no step
-    results = as_arrays(open_unoptimized(written).run(None, {"x": data}))
+    results = as_arrays(open_session(written, optimized=False).run(None, {"x": data}))
     for i, (spec, got) in enumerate(zip(specs, results, strict=True)):
         if f"slice{i}" not in kept:
             want = oracle.onnx_slice(data, spec.starts, spec.ends, spec.axes, spec.steps)
@@ -128,7 +127,7 @@ def test_slices_of_an_open_axis_stay_equal_for_every_size(read_as: str | None) -
     specs += [SliceSpec((0, entry.start), (9, entry.end), (-1, -2), (2, entry.step)) for entry in some(ENTRIES[::11])]
     before = slices(["n", 3], specs)
     written, _ = portable(before, (), read_as)
-    first, second = open_unoptimized(before), open_unoptimized(written)
+    first, second = open_session(before, optimized=False), open_session(written, optimized=False)
     for size in range(7):
         data = {"x": data_of((size, 3))}
         assert_same(second.run(None, data), as_arrays(first.run(None, data)))
@@ -150,7 +149,7 @@ def test_slices_of_many_axes_stay_equal(
     shape, dims, specs, without = case
     before = slices(dims, specs)
     written, _ = portable(before, without, "onnxruntime")
-    session = open_unoptimized(written)
+    session = open_session(written, optimized=False)
     for other in (
         shape,
         tuple(size + 1 if isinstance(dim, str) else size for size, dim in zip(shape, dims, strict=True)),
@@ -200,7 +199,7 @@ def test_every_split_gives_the_same_parts(opset: int, without: Sequence[str]) ->
     written, report = portable(splits(opset), without)
     assert report.is_complete
     data = {f"x{size}": data_of((2, size)) for size in (0, 1, 4)}
-    results = iter(as_arrays(open_unoptimized(written).run(None, data)))
+    results = iter(as_arrays(open_session(written, optimized=False).run(None, data)))
     plain = []
     for number, (parts, read) in enumerate(SPLITS):
         expected = oracle.onnx_split(data[f"x{sum(parts)}"], 1, parts)
@@ -217,16 +216,16 @@ def test_split_of_open_axis_without_its_sizes_input_keeps_its_parts(target: str)
     proto = parse("(float[n, 6] x) => (float[a, b] y, float[c, d] z) { y, z = Split(x) }", 13)
     proto.graph.node[0].input.append("")  # left out: the parts are equal, and not empty
     expected = [data_of((8, 6))[:4], data_of((8, 6))[4:]]
-    assert_same(open_unoptimized(proto).run(None, {"x": data_of((8, 6))}), expected)
+    assert_same(open_session(proto, optimized=False).run(None, {"x": data_of((8, 6))}), expected)
     hardened = sliceport.harden(proto, target=target).model
-    assert_same(open_unoptimized(hardened).run(None, {"x": data_of((8, 6))}), expected)
+    assert_same(open_session(hardened, optimized=False).run(None, {"x": data_of((8, 6))}), expected)
 
 
 def test_split_18_without_its_sizes_input_is_read_by_num_outputs() -> None:
     # onnxruntime takes even an input without a name for the sizes, and loads this model in the portable form only.
     proto = parse("(float[5] x) => (float[a] y, float[b] z) { y, z = Split<axis = 0, num_outputs = 2>(x) }")
     proto.graph.node[0].input.append("")
-    results = open_unoptimized(portable(proto)[0]).run(None, {"x": data_of((5,))})
+    results = open_session(portable(proto)[0], optimized=False).run(None, {"x": data_of((5,))})
     assert_same(results, oracle.onnx_split(data_of((5,)), 0, (3, 2)))
 
 
@@ -235,6 +234,6 @@ def test_sizes_by_num_outputs_are_written_out() -> None:
     written, report = portable(proto)
     (split,) = [node for node in written.graph.node if node.op_type == "Split"]
     assert [attribute.name for attribute in split.attribute] == ["axis"]
-    results = open_unoptimized(written).run(None, {"x": data_of((5,))})
+    results = open_session(written, optimized=False).run(None, {"x": data_of((5,))})
     assert_same(results, oracle.onnx_split(data_of((5,)), 0, (2, 2, 1)))
     assert [change.replacement for change in report.changes] == ["Split"]

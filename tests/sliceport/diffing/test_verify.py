@@ -7,17 +7,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from sliceport.diffing.difference import Failure, Kind, Tolerance
 from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.diffing.verify import InputRun, Trial, Verifier
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
 
-Array = npt.NDArray[Any]
 DECLARED = {"x": ("n",)}
 FIRST = 2
 """The size that is chosen first."""
