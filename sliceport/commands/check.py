@@ -40,6 +40,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _split(text: str) -> list[str]:
+    """Split a list at its commas. The list may be empty: with `--fail-on=`, no finding leads to exit status 1."""
     return [part for part in text.split(",") if part]
 
 
@@ -67,14 +68,14 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)
 
-    def result() -> dict[str, object]:
+    def build_result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
     return Outcome(
         is_clean=not any(each.kind in fail_on for each in report.findings),
-        summary=lambda: summarize(result()),
+        summary=lambda: summarize(build_result()),
         to_json=report.to_json,
-        text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
+        text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [
             finding(
                 each.kind, each.op, each.node, each.detail or each.defect.trigger, engine=engine, defect=each.defect.id
@@ -83,7 +84,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
             # An invalid or fragile node is a finding even if no selected engine has a divergence.
             for engine in [item.engine for item in report.selection.divergences_of(each.defect)] or [""]
         ],
-        files={} if node_data_file is None else {node_data_file: check_node_data(result(), model)},
+        files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},
     )
 
 
