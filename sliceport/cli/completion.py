@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> bool:
         raise MissingExtra.of("shtab", "cli", "by completion") from None
     from sliceport.cli.main import make_parser
 
-    parser = make_parser()
+    parser = make_parser()  # with all commands
     for action in _actions(parser):
         if action.dest in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     add_verbose(command, "also print what is right, the workaround and the cases")
     actions = command.add_subparsers(dest="action", metavar="ACTION")
     command.set_defaults(run=run)  # without an action, list the defects instead of printing the help
-    report = actions.add_parser("report", help="draft a bug report about a defect to the project of an engine")
+    report = actions.add_parser("report", help="draft a bug report about a defect for the developers of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.
     default = argparse.SUPPRESS
@@ -31,7 +31,10 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """List the defects. Return True, which stands for exit code 0."""
+    """List the defects. Return True, which stands for exit code 0.
+
+    Without --engine, the text is about the engines that tests run, and the JSON is about all engines.
+    """
     from sliceport.defects.table import DEFECTS, defects_of, to_json
     from sliceport.report.defects import defects_text
 

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> bool:
-    """Install the validator and, unless only that is asked for, DirectML. Return True, which stands for exit code 0."""
+    """Install the validator and, without --validator, also DirectML. Return True, which stands for exit code 0."""
     from sliceport.directml.device import DeviceError, install
 
     try:
@@ -41,7 +41,7 @@ def _install(options: argparse.Namespace) -> bool:
     except DeviceError as error:
         if options.validator and not options.if_possible:
             raise
-        say(str(error))
+        say(str(error))  # DirectML itself does not need the validator
     if not options.validator:
         reason = install.missing()
         if reason is not None and options.if_possible:
@@ -54,6 +54,7 @@ def _install(options: argparse.Namespace) -> bool:
 
 
 def _uninstall(_: argparse.Namespace) -> bool:
+    """Remove everything that was installed. Return True, which stands for exit code 0."""
     from sliceport.directml.device import install
 
     emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
@@ -61,6 +62,7 @@ def _uninstall(_: argparse.Namespace) -> bool:
 
 
 def _status(options: argparse.Namespace) -> bool:
+    """Print the state of DirectML, and return whether it passed its self-test."""
     from sliceport.directml.device import status
 
     progress.say("starting DirectML")

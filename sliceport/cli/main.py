@@ -64,7 +64,11 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
 
 
 def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
-    """Parse and run a command line, and return the exit code."""
+    """Parse and run a command line, and return the exit code. If it asks for JSON, also print an error as JSON.
+
+    Raises:
+        SliceportError: The words are not a command line, or the command cannot be done.
+    """
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]

@@ -13,7 +13,7 @@ from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.pages import add_pages, read_pages, write_pages
+from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
@@ -93,7 +93,7 @@ def add_command(commands: Commands, command: Command) -> None:
         add_pages(parser)
 
     def build_work(options: argparse.Namespace) -> Work:
-        pages = read_pages(options) if command.has_pages else {}
+        pages = check_page_files(options) if command.has_pages else {}
         other = {"other": options.other} if command.other else {}
         return Work(
             command=command.name,
@@ -166,7 +166,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 
 
 def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
-    """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
+    """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
     if supervisor.is_out_of_memory(error):
         if memory is None:
             return describe_unforeseen(MemoryError())
@@ -184,8 +184,9 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
 
     Raises:
         MemoryError: The work needs more memory.
-        UsageError, SliceportError: The work cannot be done.
+        UsageError: An option cannot be used.
         ChildLost: The machine ended a process that this one waited for.
+        SliceportError: The work cannot be done for any other reason.
     """
     output = None if work.output is None else Path(work.output)
     if work.verbose > 1:
