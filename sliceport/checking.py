@@ -13,9 +13,11 @@ from sliceport.errors import UsageError, unknown_name
 from sliceport.html_table import html_table
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
+"""The kinds of findings, in the order of reports; see `Defect.kind`."""
 ALL = "all"
 """The name that stands for every engine in the table of defects, also for those that only reports of users mention."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
+"""The folder of a page for each defect."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         families = {name.partition("-")[0] for name in ALL_TITLES}  # `openvino` is the family of `openvino-cpu`
-        engines = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
-        for names, choices in ((self.names or (), [*engines, ALL]), (self.versions, engines)):
+        choices_for_versions = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
+        choices_for_names = [*choices_for_versions, ALL]
+        for names, choices in ((self.names or (), choices_for_names), (self.versions, choices_for_versions)):
             for name in names:
                 if name not in choices:
                     raise unknown_name("engine", name, choices)
@@ -173,15 +176,15 @@ class CheckReport(NodeFindings):
         }
 
     def __repr__(self) -> str:
-        return f"<CheckReport: {self._count()}>"
+        return f"<CheckReport: {self._format_counts()}>"
 
     def _repr_html_(self) -> str:
         rows = [
             (each.kind, each.defect.id, each.op, "/".join([*each.scope, each.node]), each.detail)
             for each in self.findings
         ]
-        return html_table(self._count(), ("kind", "defect", "operator", "node", "detail"), rows)
+        return html_table(self._format_counts(), ("kind", "defect", "operator", "node", "detail"), rows)
 
-    def _count(self) -> str:
+    def _format_counts(self) -> str:
         counts = Counter(finding.kind for finding in self.findings)
         return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)

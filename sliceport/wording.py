@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from sliceport.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
+"""A declared shape: sizes, symbols, and None for other open sizes."""
 
 _MAX_LENGTH = 300
 """The largest number of characters quoted from a library's message, because a message may contain a whole file."""
@@ -89,7 +90,10 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
 
 
 def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """Format a report for the project of an engine in Markdown. `sections` maps headings to the lines below them."""
+    """Format, in Markdown, an issue to report to the developers of an engine.
+
+    `sections` maps headings to the lines below them.
+    """
     bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 

@@ -17,7 +17,9 @@ _HANDLINGS = {
     "named": "`harden` names it and leaves it",
     "unseen": "nothing finds it before the model runs",
 }
+"""The beginning of a remedy. The other handlings have none: the workaround of an entry says enough."""
 _CONTESTED = "as a replacement would change what an engine computes"
+"""The reason why `harden` leaves a contested node."""
 
 
 class Case(Protocol):
@@ -174,7 +176,7 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in which the behavior was seen. Without any, the limits `since` and `until` in words."""
+        """The versions in which the behavior was seen; without any, the limits `since` and `until`, if known."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 

@@ -22,10 +22,10 @@ _HOME = "https://github.com/sliceport/sliceport"
 def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
     """Build a log with one run: a result for each finding, and a notification for each model that was not checked."""
     groups = [group for result in results if "error" not in result for group in group_findings(result)]
-    rules = {group.rule: group for group in groups}
-    numbers = {rule: i for i, rule in enumerate(rules)}
+    group_by_rule = {group.rule: group for group in groups}
+    indices = {rule: i for i, rule in enumerate(group_by_rule)}
     errors = [result for result in results if "error" in result]
-    descriptors = [_reporting_descriptor(group) for group in rules.values()]
+    descriptors = [_reporting_descriptor(group) for group in group_by_rule.values()]
     driver = {"name": "sliceport", "version": __version__, "informationUri": _HOME, "rules": descriptors}
     notifications = [
         {
@@ -38,7 +38,7 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": not errors, "toolExecutionNotifications": notifications}],
-        "results": [_make_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
+        "results": [_make_result(group, node, indices[group.rule]) for group in groups for node in group.nodes],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 

@@ -40,7 +40,7 @@ def _share_hints(lines: list[str]) -> list[str]:
 
 
 def program_summary(program: Program) -> str:
-    """Format the counts of nodes and operators on one line."""
+    """Format the counts of nodes and operators, the bytes that they move, and the feature level on one line."""
     types = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     operators = ", ".join(f"{count} {name}" for name, count in sorted(types.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
@@ -53,7 +53,10 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, every finding in full, and the counts."""
+    """Format comparisons: a table at most `columns` wide, every finding in full, the notes, and the counts.
+
+    If an engine fails or differs, the text also has the command that repeats the comparison.
+    """
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
@@ -69,7 +72,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Format the counts of the comparisons on one line."""
+    """Format the counts of the comparisons, and the engine with the expected values, on one line."""
     counts = Counter(
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
@@ -82,7 +85,10 @@ def report_summary(report: Report) -> str:
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
-    """Format a run: a table of its outputs at most `columns` wide, operators by provider, findings, and the counts."""
+    """Format a run: a table of its outputs at most `columns` wide, and a summary in the last line.
+
+    Between them are lines with the operators of each provider, the findings, and the failures that did not occur again.
+    """
     from sliceport.engines.model_run import describe_transient
 
     rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]
