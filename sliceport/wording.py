@@ -90,10 +90,7 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
 
 
 def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """Format, in Markdown, an issue to report to the developers of an engine.
-
-    `sections` maps headings to the lines below them.
-    """
+    """Format an issue for the developers of an engine, in Markdown. `sections` maps headings to lines of text."""
     bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 

@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
     command.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> bool:
-    """Print the completion script of a shell. Return True, which stands for exit code 0.
+def run(options: argparse.Namespace) -> None:
+    """Print the completion script of a shell.
 
     Raises:
         MissingExtra: shtab is not installed.
@@ -40,7 +40,6 @@ def run(options: argparse.Namespace) -> bool:
         if action.dest in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     emit(shtab.complete(parser, shell=options.shell))
-    return True
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -177,7 +177,6 @@ def showing_progress() -> Iterator[None]:
                 _show(f"sliceport: {_status or f'{current} ({time.monotonic() - start:.0f} s)'}")
 
     def set_activity(activity: str) -> None:
-        """Note the current activity, and start the thread at the first one."""
         nonlocal current
         current = activity
         if thread.ident is None:  # not earlier, because a process with threads must not fork

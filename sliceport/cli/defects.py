@@ -30,11 +30,8 @@ def add(commands: Commands) -> None:
     report.set_defaults(run=_print_issue)
 
 
-def run(options: argparse.Namespace) -> bool:
-    """List the defects. Return True, which stands for exit code 0.
-
-    Without --engine, the text is about the engines that tests run, and the JSON is about all engines.
-    """
+def run(options: argparse.Namespace) -> None:
+    """List the defects. Without --engine, text lists those of the engines that tests run, and JSON all of them."""
     from sliceport.defects.table import DEFECTS, defects_of, to_json
     from sliceport.report.defects import defects_text
 
@@ -44,11 +41,10 @@ def run(options: argparse.Namespace) -> bool:
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))
-    return True
 
 
-def _print_issue(options: argparse.Namespace) -> bool:
-    """Print the draft of a bug report. Return True, which stands for exit code 0."""
+def _print_issue(options: argparse.Namespace) -> None:
+    """Print the draft of a bug report. The engine is by default the first one with the defect."""
     from sliceport.defects.table import find_defect
     from sliceport.report.defects import defect_issue
 
@@ -57,4 +53,3 @@ def _print_issue(options: argparse.Namespace) -> bool:
     if engine not in defect.engines:
         raise UsageError(f"{defect.id!r} is not a defect of {engine}; it is one of {', '.join(defect.engines)}.")
     emit(defect_issue(defect, engine))
-    return True

@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
         action.set_defaults(run=function)
 
 
-def _install(options: argparse.Namespace) -> bool:
-    """Install the validator and, without --validator, also DirectML. Return True, which stands for exit code 0."""
+def _install(options: argparse.Namespace) -> None:
+    """Install the validator and, without --validator, also DirectML. With --if-possible, print why that fails."""
     from sliceport.directml.device import DeviceError, install
 
     try:
@@ -46,19 +46,16 @@ def _install(options: argparse.Namespace) -> bool:
         reason = install.missing()
         if reason is not None and options.if_possible:
             say(f"DirectML cannot be installed here: {reason}")
-            return True
+            return
         emit(f"DirectML is installed in {install.install(say)}")
     for other in install.other_folders():
         emit(f"{other} is of another version; sliceport directml uninstall removes all versions")
-    return True
 
 
-def _uninstall(_: argparse.Namespace) -> bool:
-    """Remove everything that was installed. Return True, which stands for exit code 0."""
+def _uninstall(_: argparse.Namespace) -> None:
     from sliceport.directml.device import install
 
     emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
-    return True
 
 
 def _status(options: argparse.Namespace) -> bool:

@@ -55,7 +55,6 @@ def _diagnose() -> Iterator[Diagnosis]:
     """Yield the diagnoses of Python, of packages, and of formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
-    # A package is found faster if its distribution is given.
     yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")
     for module, distribution, extra in _OPTIONAL:
         yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)

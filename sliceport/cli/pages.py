@@ -36,9 +36,7 @@ def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write text files, and print the name of each on stderr. A failed write leaves no part of a file.
-
-    `pages` maps the names of files to their texts.
+    """Write the texts by file name in `pages`, and print each name on stderr. A failed write leaves no part of a file.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.

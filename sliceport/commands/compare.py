@@ -66,10 +66,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return a finding for each defect that explains a comparison, or one finding if no defect explains it.
-
-    Return no finding for a clean comparison.
-    """
+    """Return a finding for each defect that explains a comparison, or one without a defect; none if it is clean."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node

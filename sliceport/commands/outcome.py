@@ -11,10 +11,7 @@ if TYPE_CHECKING:
     from sliceport.formats import Result
 
 Options = Mapping[str, Any]
-"""Arguments of the corresponding Python function, and options of the command alone, such as `open_sizes`.
-
-`inputs` are arrays.
-"""
+"""Arguments of a Python function, with arrays in `inputs`, and options of the command alone, such as `fail_on`."""
 
 
 class Finding(TypedDict):

@@ -17,7 +17,7 @@ _HANDLINGS = {
     "named": "`harden` names it and leaves it",
     "unseen": "nothing finds it before the model runs",
 }
-"""The beginning of a remedy. The other handlings have none: the workaround of an entry says enough."""
+"""The beginning of `Defect.remedy`. For the other handlings, the remedy is the workaround alone."""
 _CONTESTED = "as a replacement would change what an engine computes"
 """The reason why `harden` leaves a contested node."""
 

@@ -1,4 +1,4 @@
-"""The table of defects as text, and an entry as a bug report to the developers of an engine."""
+"""The table of defects as text, and an entry as a bug report for the developers of an engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
 
 
 def defect_issue(defect: Defect, engine: str) -> str:
-    """Draft, in Markdown, a bug report to the developers of an engine, which must be one of `defect.engines`."""
+    """Draft a bug report for the developers of an engine, in Markdown. The engine must be one of `defect.engines`."""
     divergence = defect.divergence_on(engine)
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
     # An entry that only users have reported has examples, but no outcome of the engine.

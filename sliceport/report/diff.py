@@ -54,9 +54,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    remarks = list(report.notes)
-    if report.failed and report.failure is not None:
-        remarks.insert(0, f"{report.failed}: {report.failure.message}")
+    failed_run = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
     parts = []
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
@@ -69,6 +67,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         models=models,
         report=report,
         parts=parts,
-        remarks=remarks,
+        remarks=[*failed_run, *report.notes],
         harden_command=harden_command,
     )

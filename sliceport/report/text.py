@@ -23,20 +23,21 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     for lowered in program.nodes:
-        operator, operators = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
-        rows.append((_shorten(_node_path(lowered)), operator, lowered.verdict, operators))
+        op, replacement = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
+        rows.append((_shorten(_node_path(lowered)), op, lowered.verdict, replacement))
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint that several lines end with, such as `give sizes ...`, to a line of its own after them."""
-    ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
-    shared = [end for end, count in ends.items() if count > 1]
-    for end in shared:
-        lines = [line.removesuffix(f"; {end}") + "." if line.endswith(f"; {end}") else line for line in lines]
-    return [*lines, *(f"hint: {end}" for end in shared)]
+    """Move a hint to give sizes, if several lines end with the same one, to a line of its own after them."""
+    ends = [line.rpartition("; ")[2] for line in lines]
+    hints = Counter(end for end in ends if "give sizes" in end)
+    shared = [hint for hint, count in hints.items() if count > 1]
+    for hint in shared:
+        lines = [line.removesuffix(f"; {hint}") + "." if line.endswith(f"; {hint}") else line for line in lines]
+    return [*lines, *(f"hint: {hint}" for hint in shared)]
 
 
 def program_summary(program: Program) -> str:
@@ -53,10 +54,7 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, every finding in full, the notes, and the counts.
-
-    If an engine fails or differs, the text also has the command that repeats the comparison.
-    """
+    """Format comparisons: a table at most `columns` wide, findings in full, notes, a command to repeat, and counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
@@ -85,10 +83,7 @@ def report_summary(report: Report) -> str:
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
-    """Format a run: a table of its outputs at most `columns` wide, and a summary in the last line.
-
-    Between them are lines with the operators of each provider, the findings, and the failures that did not occur again.
-    """
+    """Format a run: a table of outputs at most `columns` wide, operators by provider, findings, retries, and counts."""
     from sliceport.engines.model_run import describe_transient
 
     rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]
