@@ -160,8 +160,7 @@ def rewrite(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument is malformed or does not fit the model, no installed format reads the model, or the file
-            cannot be written.
+        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
@@ -209,8 +208,7 @@ def harden(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument is malformed or does not fit the model, no installed format reads the model, or the file
-            cannot be written.
+        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """

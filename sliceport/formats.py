@@ -209,7 +209,7 @@ def format_of(model: Any) -> Format:
     """Return the format of a file by the suffix of its name, or of a model object by the package of its type.
 
     Raises:
-        UsageError: No installed format reads the model.
+        UsageError: No installed format reads the model, or a format cannot be loaded.
     """
     if is_path(model):
         name = os.fspath(model)
@@ -232,6 +232,7 @@ def declared_shapes(model: Any) -> DeclaredShapes:
     Raises:
         ModelError: The model cannot be read.
         UsageError: No installed format reads the model.
+        MissingExtra: A package that reads the format is not installed.
     """
     format_ = format_of(model)
     return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}

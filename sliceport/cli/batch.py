@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from sliceport.batch.run_folder import Run
     from sliceport.batch.summary import Summary
 
-_MAX_JOBS = 9999
-"""The largest number of models at once. Each of them takes a thread and a process."""
-
 
 def add(commands: Commands) -> None:
     """Add `sliceport batch` to the parser."""
@@ -209,6 +206,6 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
 
 
 def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= _MAX_JOBS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 to {_MAX_JOBS}.")
+    if not text.isdecimal() or not 0 < int(text) <= 9999:  # each job takes a thread and a process
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 to 9999.")
     return int(text)

@@ -23,9 +23,8 @@ def add(commands: Commands) -> None:
     report = actions.add_parser("report", help="draft a bug report about a defect for the developers of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.
-    default = argparse.SUPPRESS
     report.add_argument(
-        "--engine", choices=tuple(ALL_TITLES), default=default, help="default: the first one with the defect"
+        "--engine", choices=tuple(ALL_TITLES), default=argparse.SUPPRESS, help="default: the first with the defect"
     )
     report.set_defaults(run=_print_issue)
 

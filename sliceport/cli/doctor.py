@@ -55,6 +55,7 @@ def _diagnose() -> Iterator[Diagnosis]:
     """Yield the diagnoses of Python, of packages, and of formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    # With the name of the distribution, the files of all installed packages need not be searched.
     yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")
     for module, distribution, extra in _OPTIONAL:
         yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)

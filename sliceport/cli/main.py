@@ -67,7 +67,7 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     """Parse and run a command line, and return the exit code. If it asks for JSON, also print an error as JSON."""
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
+    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # every word ends with ""
     try:
         options = make_parser(words).parse_args(split_repeated(words, suffixes))
         if hasattr(options, "supervise"):  # a command on a model, which a child process can run

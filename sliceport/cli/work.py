@@ -33,7 +33,7 @@ class Work:
     Attributes:
         command: The name of a command, one of `sliceport.commands.command.NAMES`.
         model: The model's file.
-        output: The file or folder to write; None for none.
+        output: The file or folder to write; None if the command is not asked to write one.
         options: Arguments of the corresponding Python function; `inputs` are names of files.
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, which is one line.
@@ -56,7 +56,7 @@ class Answer:
     """The result of a child.
 
     Attributes:
-        is_clean: Whether there is no finding.
+        is_clean: Whether the command line exits with 0 rather than 1.
         text: The text to print.
         is_written: Whether the output was written, or is among the placements.
         placements: The files that the main process has to rename into place.
@@ -120,6 +120,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     work: Work = options.build_work(options)
     answer = compute(work, options, is_supervised=is_supervised)
     if work.output is not None:
+        # A command that writes "if asked" may have nothing to write, as `diff` for equal outputs.
         is_rejected = not answer.is_written and load(work.command).writes == "always"
         reason = ", because the rewritten model computes something else" if is_rejected else ""
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")

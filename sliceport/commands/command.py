@@ -16,7 +16,7 @@ NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "dir
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work of a command. The arguments are the model's file, the output or None, the options, and whether to overwrite.
 
-An error of any class may mean that the model is unsuitable.
+The output is not None if the command always writes. An error of any class may mean that the model is unsuitable.
 """
 
 

@@ -134,7 +134,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
         names.append("seeds")
     for name in names:
         if options.get(name):
-            # Most options are called like their arguments.
+            # All but these two are options of the same name.
             title = {"other": "second model", "open_sizes": "--input-shapes"}.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"--against {options['against']} are results of a probe, which take no {title}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)

@@ -69,7 +69,7 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add --timeout and --memory."""
     command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds")
-    command.add_argument("--memory", default="0", metavar="SIZE", help="limit the memory of its process, as in 4G")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit of the process; 4G is 4 GiB")
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
@@ -78,7 +78,7 @@ def parse_seconds(text: str, option: str = "--timeout") -> float | None:
     Raises:
         UsageError: The text is not a number with at most 9 digits before the point and 3 after it.
     """
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):  # waits of `threading` overflow with 10 digits
         raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
     return float(text) or None
 
@@ -132,6 +132,7 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.
         ModelError: The model cannot be read.
+        MissingExtra: A package that reads the format is not installed.
     """
     arguments = dict(options)
     open_sizes = arguments.pop("open_sizes", None)

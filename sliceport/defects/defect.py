@@ -218,7 +218,7 @@ class Defect:
     trigger: str
     right: str
     divergences: tuple[Divergence, ...]
-    examples: tuple[Example, ...] = field(hash=False)
+    examples: tuple[Example, ...] = field(hash=False)  # an example holds a mapping, which has no hash
     handling: Handling = "rewritten"
     workaround: str
     is_contested: bool = False

@@ -20,7 +20,7 @@ _HOME = "https://github.com/sliceport/sliceport"
 
 
 def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
-    """Build a log with one run: a result for each finding, and a notification for each model that was not checked."""
+    """Build a log with one run: a result for each node of a group, and a notification for each model not checked."""
     groups = [group for result in results if "error" not in result for group in group_findings(result)]
     group_by_rule = {group.rule: group for group in groups}
     indices = {rule: i for i, rule in enumerate(group_by_rule)}
