@@ -17,7 +17,6 @@ KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
 """The name that stands for every engine in the table of defects, also for those that only reports of users mention."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
-"""The folder of a page for each defect."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         families = {name.partition("-")[0] for name in ALL_TITLES}  # `openvino` is the family of `openvino-cpu`
-        choices_for_versions = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
-        choices_for_names = [*choices_for_versions, ALL]
-        for names, choices in ((self.names or (), choices_for_names), (self.versions, choices_for_versions)):
+        engines = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
+        for names, choices in ((self.names or (), [*engines, ALL]), (self.versions, engines)):
             for name in names:
                 if name not in choices:
                     raise unknown_name("engine", name, choices)

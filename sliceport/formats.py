@@ -85,7 +85,7 @@ class Result:
         return f"<pre>{escape(self.text())}</pre>"
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the result for people."""
+        """Format the result for people; `verbose` adds details about nodes."""
         verification = [] if self.verification is None else [str(self.verification)]
         return "\n".join([self.changes.text(verbose=verbose), *verification])
 
@@ -102,7 +102,7 @@ class Format(Protocol):
         suffixes: The suffixes of its files' names. An empty suffix claims all files that no other format claims.
         packages: The packages whose objects are models of this format.
         reference: The name and the description of the engine that computes the expected values of a comparison.
-        default_executors: The names of the engines that take part in a comparison by default.
+        default_executors: The names of the engines that take part in a comparison by default, besides validators.
         targets: The engines that models can be hardened for, each with the suffixes of files of other formats that can
             also be hardened for it.
         optimizers: The optimizers of whole graphs that `rewrite` can use. The first is the default.

@@ -33,7 +33,10 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> None:
-    """Install the validator and, without --validator, also DirectML. With --if-possible, print why that fails."""
+    """Install the validator and, without --validator, also DirectML.
+
+    With --if-possible, only print what this machine lacks.
+    """
     from sliceport.directml.device import DeviceError, install
 
     try:

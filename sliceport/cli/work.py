@@ -110,7 +110,7 @@ def add_command(commands: Commands, command: Command) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Run a command on a model, print the result, and return the exit code.
+    """Run a command on a model, write its files, print the result, and return the exit code.
 
     `options` come from a parser of `add_command`. A child process works if they have a limit, or if `is_supervised`.
 

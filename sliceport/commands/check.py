@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sliceport import progress
-from sliceport.checking import KINDS, Selection
+from sliceport.checking import KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_input_shapes, choose_open_sizes, parse_pairs, shape_options
-from sliceport.commands.outcome import Options, Outcome, finding
+from sliceport.commands.outcome import Finding, Options, Outcome, finding
 from sliceport.errors import unknown_name
 
 
@@ -76,16 +76,17 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: summarize(build_result()),
         to_json=report.to_json,
         text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
-        list_findings=lambda: [
-            finding(
-                each.kind, each.op, each.node, each.detail or each.defect.trigger, engine=engine, defect=each.defect.id
-            )
-            for each in report.findings
-            # An invalid or fragile node is a finding even if no selected engine has a divergence.
-            for engine in [item.engine for item in report.selection.divergences_of(each.defect)] or [""]
-        ],
+        list_findings=lambda: [each for node in report.findings for each in _list_findings(node, report.selection)],
         files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},
     )
+
+
+def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
+    """Return a finding for each selected engine that a defect is about."""
+    # An invalid or fragile node is a finding even if no selected engine has a divergence.
+    engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
+    message = node.detail or node.defect.trigger
+    return [finding(node.kind, node.op, node.node, message, engine=each, defect=node.defect.id) for each in engines]
 
 
 COMMAND = Command(

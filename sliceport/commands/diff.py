@@ -78,8 +78,9 @@ def _list_engines() -> str:
 
     lines = {}
     for name, engine in model_engines().items():
-        options = "; ".join(f"{key}={line}" for key, line in engine.options.items())
-        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}{f' ({options})' * bool(options)}"
+        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}"
+        if engine.options:
+            lines[name] += f" ({'; '.join(f'{key}={line}' for key, line in engine.options.items())})"
     return f"engines, with options as in onnxruntime-cpu:level=basic:\n{format_descriptions(lines)}"
 
 

@@ -43,10 +43,11 @@ class Output:
 
     def __str__(self) -> str:
         sizes = "" if self.shape is None else f" as {list(self.shape)}"
+        if not self.elements:
+            return f"nothing{sizes}"
         if isinstance(self.elements, range) and len(self.elements) > 1:
             return f"elements {self.elements[0]} to {self.elements[-1]}{sizes}"
-        indices = ", ".join(map(str, self.elements))
-        return f"element{'s' * (len(self.elements) != 1)} {indices}{sizes}" if self.elements else f"nothing{sizes}"
+        return f"{'element' if len(self.elements) == 1 else 'elements'} {', '.join(map(str, self.elements))}{sizes}"
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Box:
     def path(self) -> str:
         """The edges from its sources to the box, as an SVG path. A bend also gets a vertical line through it."""
         top = self.y - self.height / 2
-        curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
+        curves = f"M{self.x:.1f} {top}v{_ROW}" if self.kind == "bend" else ""
         for source in self.sources:
             bottom = source.y + source.height / 2
             middle = (bottom + top) / 2  # the height of the control points, so that both ends are vertical

@@ -58,11 +58,12 @@ def _reporting_descriptor(group: Group) -> dict[str, Any]:
 
 def _make_result(group: Group, node: str, rule_index: int) -> dict[str, Any]:
     """Build a result (3.27). Code scanners require a line number, so the result is on line 1."""
+    origin = "reported, not tested here: " if group.is_reported else ""
     return {
         "ruleId": group.rule,
         "ruleIndex": rule_index,
         "level": "note" if group.is_reported else LEVELS[group.kind],
-        "message": {"text": f"{group.op} {node!r}: {'reported, not tested here: ' * group.is_reported}{group.message}"},
+        "message": {"text": f"{group.op} {node!r}: {origin}{group.message}"},
         "locations": [
             {
                 "physicalLocation": {**_physical_location(group.model), "region": {"startLine": 1}},

@@ -58,7 +58,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
-        status = comparison.status + " (alone, random data)" * comparison.alone
+        status = f"{comparison.status} (alone, random data)" if comparison.alone else comparison.status
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
