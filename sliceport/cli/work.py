@@ -98,7 +98,7 @@ def add_command(commands: Commands, command: Command) -> None:
         return Work(
             command=command.name,
             model=options.model,
-            output=getattr(options, "output", None),
+            output=getattr(options, "output", None),  # only commands that write have it, and --overwrite
             options=other | pages | command.read_options(options),
             overwrite=getattr(options, "overwrite", False),
             form="summary" if options.format == "text" and options.quiet else options.format,
@@ -112,7 +112,7 @@ def add_command(commands: Commands, command: Command) -> None:
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     """Run a command on a model, write its files, print the result, and return the exit code.
 
-    `options` come from a parser of `add_command`. A child process works if they have a limit, or if `is_supervised`.
+    `options` come from a parser of `add_command`. See `compute` for `is_supervised`.
 
     Raises:
         SliceportError: The work cannot be done.

@@ -87,7 +87,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _bend_edges(boxes: list[Box]) -> list[Box]:
-    """Split each edge that passes through layers, so that it leads from one layer to the next. Return the bends."""
+    """Put a bend into an edge in each layer that it passes. The `sources` of boxes change. Return the bends."""
     bends = []
     for box in boxes:
         for i, source in enumerate(box.sources):
