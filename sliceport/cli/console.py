@@ -81,10 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare stdout and stderr for any text, and print announcements on stderr during the block.
-
-    If `loud` is set, also print the logs and warnings of libraries during the block; otherwise discard them.
-    """
+    """Prepare stdout and stderr for any text, print announcements, and discard logs of libraries unless `loud`."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

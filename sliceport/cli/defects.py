@@ -31,12 +31,11 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """List the defects. Without --engine, text lists those of the engines that tests run, and JSON all of them."""
-    from sliceport.defects.table import DEFECTS, defects_of, to_json
+    from sliceport.defects.table import defects_of, to_json
     from sliceport.report.defects import defects_text
 
-    defects = DEFECTS if options.engine is None else defects_of(options.engine)
     if options.format == "json":
-        emit_json(to_json(defects))
+        emit_json(to_json(None if options.engine is None else defects_of(options.engine)))
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))

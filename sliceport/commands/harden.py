@@ -59,10 +59,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings about all nodes: those that were rewritten or could not be fixed, and the invalid ones.
-
-    A node has a finding for each of its defects. A node without a defect, and an invalid node, have one finding.
-    """
+    """Return the findings about rewritten, unfixed and invalid nodes: at least one each, or one for each defect."""
     return [
         finding(
             "not fixed" if change["replacement"] is None else "rewritten",
