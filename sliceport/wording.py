@@ -119,7 +119,8 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
 def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
     """Return the end of a sentence, such as ` with --input-shapes x:1,3`. Return an empty string for no shapes."""
-    return f" with {spell(f'input_shapes={dict(shapes)!r}', join(input_shapes_option(shapes)))}" if shapes else ""
+    option = spell(f"input_shapes={dict(shapes)!r}", join(input_shapes_option(shapes)))
+    return f" with {option}" if shapes else ""
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:

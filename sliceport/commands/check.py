@@ -82,7 +82,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
-    """Return a finding for each selected engine that a defect is about."""
+    """Return a finding about a node for each selected engine that its defect concerns."""
     # An invalid or fragile node is a finding even if no selected engine has a divergence.
     engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
     message = node.detail or node.defect.trigger

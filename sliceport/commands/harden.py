@@ -59,7 +59,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings about rewritten, unfixed and invalid nodes: at least one each, or one for each defect."""
+    """Return findings about rewritten, unfixed and invalid nodes: one for each defect, or one if a node has none."""
     return [
         finding(
             "not fixed" if change["replacement"] is None else "rewritten",
