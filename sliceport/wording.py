@@ -124,7 +124,7 @@ def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
-    """Describe an unexpected error in the rest of a sentence that begins with the name of the model's file.
+    """Describe an unexpected error in a sentence, which may follow the name of the model's file and a colon.
 
     The sentence ends with `advice`, unless there is not enough memory or the model is nested too deeply.
     """

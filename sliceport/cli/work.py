@@ -34,7 +34,7 @@ class Work:
         command: The name of a command, one of `sliceport.commands.command.NAMES`.
         model: The model's file.
         output: The file or folder to write; None if the command is not asked to write one.
-        options: Arguments of the corresponding Python function; `inputs` are names of files.
+        options: The same as `Options` of `sliceport.commands.outcome`, but `inputs` are names of files.
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, which is one line.
         verbose: The number of times that `--verbose` was given.

@@ -37,7 +37,7 @@ def defect_issue(defect: Defect, engine: str) -> str:
     steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
-        case = example.case.to_json()  # the text of an ONNX model, or the parameters of an OpenVINO node
+        case = example.case.to_json()  # the text of an ONNX model, or the parameters of another node or operator
         steps += [f"{number}. `{example.case}`", "```", case.get("onnx") or json.dumps(case), "```"]
         if "onnx" in case and "shape" in case:
             steps.append(f"The data have the shape {case['shape']}.")
