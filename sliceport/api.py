@@ -44,7 +44,7 @@ def lower(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An argument does not fit the model, or no installed format reads the model.
+        UsageError: An argument is malformed or does not fit the model, or no installed format reads the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the error of the first node that cannot be lowered.
         MissingExtra: A package that reads the format is not installed.
     """
@@ -116,15 +116,15 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: The names of the engines that take part; by default the `default_executors` of the model's format.
+        executors: Names of engines; by default the `default_executors` of the model's format, and validators if ready.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs, by name; all other inputs get random arrays.
+        inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.
         seed: The seed of the random arrays.
 
     Raises:
         ModelError: The model cannot be read or run.
-        UsageError: An argument does not fit the model, or no installed format reads the model.
+        UsageError: An argument is malformed or does not fit the model, or no installed format reads the model.
         MissingExtra: A package that reads or runs the model is not installed.
     """
     options = _read_run_options(input_shapes, inputs, seed)
@@ -160,7 +160,7 @@ def rewrite(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument does not fit the model, no installed format reads it, or the file cannot be written.
+        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
@@ -208,7 +208,7 @@ def harden(
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An argument does not fit the model, no installed format reads it, or the file cannot be written.
+        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
@@ -216,9 +216,9 @@ def harden(
     format_, engine = choose_target(model, output, target)
     forms = read_form_options(engine, without, read_as)
     # Only the format of the targets in `PROFILES` accepts these options.
-    form = {"without": forms, "read_as": read_as} if forms or read_as else {}
+    form_options = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
-    return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form, **options)
+    return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form_options, **options)
 
 
 def _check_output(model: Any, output: Path | None) -> None:

@@ -14,6 +14,7 @@ from sliceport.html_table import html_table
 from sliceport.shell import join
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
+"""The kinds of findings, in the order of reports; see `Defect.kind`."""
 ALL = "all"
 """The name that stands for every engine in the table of defects, also for those that only reports of users mention."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
@@ -185,15 +186,15 @@ class CheckReport(NodeFindings):
         }
 
     def __repr__(self) -> str:
-        return f"<CheckReport: {self._count()}>"
+        return f"<CheckReport: {self._format_counts()}>"
 
     def _repr_html_(self) -> str:
         rows = [
             (each.kind, each.defect.id, each.op, "/".join([*each.scope, each.node]), each.detail)
             for each in self.findings
         ]
-        return html_table(self._count(), ("kind", "defect", "operator", "node", "detail"), rows)
+        return html_table(self._format_counts(), ("kind", "defect", "operator", "node", "detail"), rows)
 
-    def _count(self) -> str:
+    def _format_counts(self) -> str:
         counts = Counter(finding.kind for finding in self.findings)
         return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)

@@ -33,7 +33,7 @@ class Diagnosable(Protocol):
     """A format or an engine with the optional method `diagnose`."""
 
     def diagnose(self) -> Iterable[Diagnosis]:
-        """Return the state of everything that the format or engine needs. Nothing is raised."""
+        """Return the state of everything that the format or engine needs, without raising an error."""
 
 
 _distributions = cache(metadata.packages_distributions)
@@ -61,4 +61,5 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         import_module(module)
     except (Exception, SystemExit) as error:  # a package that does not fit this machine may raise anything
         return Diagnosis(name, "broken", f"{', '.join(versions)}: {type(error).__name__}: {error}", advice)
+    # Without the name if it is the name of the diagnosis.
     return Diagnosis(name, "ok", ", ".join(versions).removeprefix(f"{name} "))

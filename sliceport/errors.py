@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Rule = Literal["list", "sizes", "count", "no sizes", "uneven", "num_outputs above", "num_outputs below"]
+"""Rules for the parameters of a slicing node that have entries of their own in the table of defects."""
 
 
 class SliceportError(Exception):

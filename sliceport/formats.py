@@ -85,7 +85,7 @@ class Result:
         return f"<pre>{escape(self.text())}</pre>"
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the result for people."""
+        """Format the result for people; `verbose` adds details about nodes."""
         verification = [] if self.verification is None else [str(self.verification)]
         return "\n".join([self.changes.text(verbose=verbose), *verification])
 
@@ -102,7 +102,7 @@ class Format(Protocol):
         suffixes: The suffixes of its files' names. An empty suffix claims all files that no other format claims.
         packages: The packages whose objects are models of this format.
         reference: The name and the description of the engine that computes the expected values of a comparison.
-        default_executors: The names of the engines that take part in a comparison by default.
+        default_executors: The names of the engines that take part in a comparison by default, besides validators.
         targets: The engines that models can be hardened for, each with the suffixes of files of other formats that can
             also be hardened for it.
         optimizers: The optimizers of whole graphs that `rewrite` can use. The first is the default.
@@ -209,7 +209,7 @@ def format_of(model: Any) -> Format:
     """Return the format of a file by the suffix of its name, or of a model object by the package of its type.
 
     Raises:
-        UsageError: No installed format reads the model.
+        UsageError: No installed format reads the model, or a format cannot be loaded.
     """
     if is_path(model):
         name = os.fspath(model)
@@ -232,6 +232,7 @@ def declared_shapes(model: Any) -> DeclaredShapes:
     Raises:
         ModelError: The model cannot be read.
         UsageError: No installed format reads the model.
+        MissingExtra: A package that reads the format is not installed.
     """
     format_ = format_of(model)
     return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}

@@ -12,7 +12,9 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[obj
     >>> html_table("1 node", ["node"], [["a<b"]])
     '<table><caption>1 node</caption><tr><th>node</th></tr><tr><td>a&lt;b</td></tr></table>'
     """
-    html = f"<table><caption>{escape(caption)}</caption>"
-    for tag, cells in [("th", columns), *(("td", cells) for cells in rows)]:
-        html += f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
-    return f"{html}</table>"
+    body = "".join(_format_row("td", cells) for cells in rows)
+    return f"<table><caption>{escape(caption)}</caption>{_format_row('th', columns)}{body}</table>"
+
+
+def _format_row(tag: str, cells: Iterable[object]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"

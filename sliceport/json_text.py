@@ -11,7 +11,7 @@ _INTEGER_ARRAY = re.compile(r"\[\n\s+(-?\d+(?:,\n\s+-?\d+)*)\n\s+\]")
 
 
 def to_text(data: Any, *, flat: bool = False) -> str:
-    """Format data as indented JSON; NaN and infinities become null. If `flat`, arrays of integers stay on one line."""
+    """Format data as indented JSON; NaN and infinities become null. If `flat`, an array of integers is on one line."""
     text = json.dumps(finite(data), indent=2, allow_nan=False)
     if not flat:
         return text

@@ -58,8 +58,8 @@ def choose_sizes(
     """Return shapes for the inputs that have open axes, with distinct sizes for these axes.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
-    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, and a size with bounds
-    gets a size within them. Inputs of unknown rank, inputs without open sizes and inputs in `given` are left out.
+    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, otherwise another prime.
+    A size with bounds gets a size within them. Inputs of unknown rank, without open sizes, or in `given` are left out.
 
     Args:
         declared: The shapes that a model declares, by input.

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from sliceport.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
+"""A declared shape: sizes, symbols, and None for other open sizes."""
 
 _MAX_LENGTH = 300
 """The largest number of characters quoted from a library's message, because a message may contain a whole file."""
@@ -89,7 +90,7 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
 
 
 def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]]) -> str:
-    """Format a report for the project of an engine in Markdown. `sections` maps headings to the lines below them."""
+    """Format an issue for the developers of an engine, in Markdown. `sections` maps headings to lines of text."""
     bodies = [f"## {heading}\n" + "".join(f"{line}\n" for line in lines) for heading, lines in sections.items()]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 
@@ -118,11 +119,12 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
 
 def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
     """Return the end of a sentence, such as ` with --input-shapes x:1,3`. Return an empty string for no shapes."""
-    return f" with {spell(f'input_shapes={dict(shapes)!r}', join(input_shapes_option(shapes)))}" if shapes else ""
+    option = spell(f"input_shapes={dict(shapes)!r}", join(input_shapes_option(shapes)))
+    return f" with {option}" if shapes else ""
 
 
 def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
-    """Describe an unexpected error in the rest of a sentence that begins with the name of the model's file.
+    """Describe an unexpected error in a sentence, which may follow the name of the model's file and a colon.
 
     The sentence ends with `advice`, unless there is not enough memory or the model is nested too deeply.
     """

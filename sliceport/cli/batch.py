@@ -10,7 +10,7 @@ from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.pages import read_pages, write_pages
+from sliceport.cli.pages import check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import NAMES, Command, load
 from sliceport.commands.options import add_format, add_verbose, parse_seconds, parse_size
@@ -28,7 +28,8 @@ def add(commands: Commands) -> None:
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND")
     for command in map(load, NAMES):
-        subparsers, (group, _, name) = members, command.name.rpartition(" ")
+        subparsers = members
+        group, _, name = command.name.rpartition(" ")
         if group:  # `directml`, which has one command on models
             subparsers = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
         _add_options(subparsers.add_parser(name, help=command.help), command)
@@ -78,10 +79,10 @@ def _add_report(command: Parser) -> None:
 def _run_command(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
-    read_pages(options)  # raises an error before the run if the page cannot be written
+    check_page_files(options)  # raises an error before the run if the page cannot be written
     batch = _read_batch(options, command)
     if options.dry_run:
-        return _list(batch, options)
+        return _print_models(batch, options)
     progress_line = Progress(lists=options.verbose > 0)
     finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
     if batch.manifest is not None:
@@ -92,8 +93,8 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     return finished.summary.exit_code
 
 
-def _list(batch: Batch, options: argparse.Namespace) -> int:
-    """Print the models that a run would have, and return the exit code. Write no results."""
+def _print_models(batch: Batch, options: argparse.Namespace) -> int:
+    """Print the models that a run would have, and the bad sources. Return the exit code. Write no results."""
     from sliceport.batch.run import list_models
 
     models, bad = list_models(batch)
@@ -122,7 +123,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
         options=arguments,
         timeout=parse_seconds(options.timeout),
         memory=parse_size(options.memory),
-        writes=getattr(options, "write", False),
+        writes=getattr(options, "write", False),  # only commands that write files "if asked" have --write
         retries=options.retry,
     )
     return Batch(
@@ -139,7 +140,7 @@ def _check_names(arguments: dict[str, Any]) -> None:
     """Check the names of engines, passes and so on once. Otherwise each model would fail with the same message.
 
     Raises:
-        UsageError: A name is not known.
+        UsageError: A name or the feature level is not known, or a format or engine cannot be loaded.
     """
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.engines.registry import engines
@@ -157,9 +158,11 @@ def _check_names(arguments: dict[str, Any]) -> None:
     }
     for option, (kind, list_choices) in choices.items():
         names = arguments.get(option)
-        for name in names if isinstance(names, list) else ():
-            if name not in (allowed := list(dict.fromkeys(list_choices()))):
-                raise unknown_name(kind, name, allowed)
+        if isinstance(names, list):  # None if the option is not given; `simplify` without names is a bool
+            allowed = list(dict.fromkeys(list_choices()))
+            for name in names:
+                if name not in allowed:
+                    raise unknown_name(kind, name, allowed)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -169,7 +172,7 @@ def _report(options: argparse.Namespace) -> int:
     from sliceport.batch.store import open_store
     from sliceport.batch.summary import Summary
 
-    read_pages(options)
+    check_page_files(options)  # raises an error before the results are read if the page cannot be written
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
     if len(runs) == 2 and not are_shards(runs):  # two shards are joined below, not compared
@@ -179,7 +182,7 @@ def _report(options: argparse.Namespace) -> int:
             say(f"the earlier run is incomplete: {gap}")
         summary = Summary.of(after.rows(), after.describe_gap())
         _emit(after, summary, comparison, options)
-        return 2 if gap or summary.gap else int(not comparison.is_clean)
+        return 2 if gap or summary.gap else int(not comparison.is_clean)  # 2: a run is incomplete
     run = runs[0] if len(runs) == 1 else join(runs)
     summary = Summary.of(run.rows(), run.describe_gap())
     _emit(run, summary, None, options)
@@ -203,6 +206,6 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
 
 
 def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 10_000:  # each job takes a thread and a process
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 up.")
+    if not text.isdecimal() or not 0 < int(text) <= 9999:  # each job takes a thread and a process
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 to 9999.")
     return int(text)

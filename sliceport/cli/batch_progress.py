@@ -16,28 +16,28 @@ _INTERVAL, _TERMINAL_INTERVAL = 30.0, 0.1
 
 
 class Progress:
-    """Counts of a run under way. With `lists`, they are not shown; each model gets a line of its own."""
+    """Counts of a run under way. A line shows them from time to time, or with `lists`, each model has a line."""
 
     def __init__(self, *, lists: bool = False) -> None:
         self._lists = lists
-        self._start = self._last_line = time.monotonic()
+        self._start = self._last_shown = time.monotonic()
         self._total = self._done = 0
         self._verdicts: Counter[str] = Counter()
 
     def begin(self, total: int) -> None:
-        """Note the number of models."""
+        """Note the number of models and bad sources."""
         self._total = total
 
     def add(self, done: Done) -> None:
-        """Count one more model, and show the progress."""
+        """Count one more model or bad source, and show the progress."""
         self._done += 1
         self._verdicts[done.verdict] += 1
         now = time.monotonic()
         if self._lists:
             origin = ", stored by an earlier run" if done.cached else ""
             say(f"{self._done}/{self._total} {done.verdict} '{done.model}' ({done.seconds:.2g} s{origin})")
-        elif now - self._last_line >= (_TERMINAL_INTERVAL if can_show_status() else _INTERVAL):
-            self._last_line = now
+        elif now - self._last_shown >= (_TERMINAL_INTERVAL if can_show_status() else _INTERVAL):
+            self._last_shown = now
             (show_status if can_show_status() else say)(self._format_line(now))
 
     def _format_line(self, now: float) -> str:

@@ -20,8 +20,8 @@ def add(commands: Commands) -> None:
     command.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> bool:
-    """Write the conformance cases. Return True, which stands for exit code 0.
+def run(options: argparse.Namespace) -> None:
+    """Write the conformance cases.
 
     Raises:
         UsageError: An option is not valid, or the folder cannot be written.
@@ -36,4 +36,3 @@ def run(options: argparse.Namespace) -> bool:
     export(cases, options.export, overwrite=options.overwrite)
     rules = len({case.rule for case in cases})
     emit(f"{len(cases)} cases of {rules} rules are in {options.export}")
-    return True

@@ -9,7 +9,7 @@ from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.pages import add_pages, read_pages, write_pages
+from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import BAD_INPUT, Commands
 from sliceport.cli.work import Work, compute
 from sliceport.commands.check import COMMAND
@@ -33,12 +33,16 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Check each model, print all findings, and return the exit code. A child checks them if `is_supervised` is set.
+    """Check each model, print all findings, and return the exit code. Also write the pages that the options name.
+
+    A child process checks the models if they have a limit, or if `is_supervised` is set. A model that cannot be checked
+    raises no error, but leads to exit code 2.
 
     Raises:
-        UsageError, MissingExtra: An option is not valid, needs a missing package, or names a file that must be kept.
+        UsageError: An option is not valid, or a file exists and must be kept, or cannot be written.
+        MissingExtra: --html needs a package that is not installed.
     """
-    pages, arguments = read_pages(options), COMMAND.read_options(options)
+    pages, arguments = check_page_files(options), COMMAND.read_options(options)
     if len(options.models) > 1 and pages["model_explorer"] is not None:
         raise UsageError(f"--model-explorer takes one model, got {len(options.models)}.")
     arguments |= {"model_explorer": pages["model_explorer"]}

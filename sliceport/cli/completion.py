@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
     command.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> bool:
-    """Print the completion script of a shell. Return True, which stands for exit code 0.
+def run(options: argparse.Namespace) -> None:
+    """Print the completion script of a shell.
 
     Raises:
         MissingExtra: shtab is not installed.
@@ -35,12 +35,11 @@ def run(options: argparse.Namespace) -> bool:
         raise MissingExtra.of("shtab", "cli", "by completion") from None
     from sliceport.cli.main import make_parser
 
-    parser = make_parser()
+    parser = make_parser()  # with all commands
     for action in _actions(parser):
         if action.dest in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     emit(shtab.complete(parser, shell=options.shell))
-    return True
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -81,7 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare stdout and stderr for any text. Unless `loud` is set, discard logs and warnings of libraries."""
+    """Prepare stdout and stderr for any text, print announcements, and discard logs of libraries unless `loud`."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -89,7 +89,8 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
             has_code_page = sys.platform == "win32" and "PYTHONIOENCODING" not in os.environ
             stream.reconfigure(encoding="utf-8" if has_code_page else None, errors="backslashreplace")
     root = logging.getLogger()
-    level = root.level
+    old_level = root.level
+    # Without any handler, logging prints warnings on stderr.
     handler = logging.StreamHandler(sys.stderr) if loud else logging.NullHandler()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if loud else logging.CRITICAL)
@@ -99,7 +100,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
             yield
     finally:
         logging.captureWarnings(False)
-        root.setLevel(level)
+        root.setLevel(old_level)
         root.removeHandler(handler)
 
 
@@ -133,7 +134,7 @@ def show_status(text: str) -> None:
 
 
 def _clear() -> None:
-    """Erase the progress line, if one is shown."""
+    """Erase the progress line, if one is shown. The caller holds `_lock`."""
     global _columns  # noqa: PLW0603 - there is one terminal
     if _columns:
         sys.stderr.write("\r" + " " * _columns + "\r")
@@ -142,7 +143,7 @@ def _clear() -> None:
 
 
 def _show(text: str) -> None:
-    """Show a progress line, cut off at the edge of the terminal, so that `_clear` can erase it."""
+    """Show a progress line, cut off at the edge of the terminal. The caller holds `_lock`."""
     global _columns  # noqa: PLW0603 - there is one terminal
     _clear()
     text = printable(text)
@@ -161,22 +162,24 @@ def showing_progress() -> Iterator[None]:
         yield
         return
     start = time.monotonic()
-    current = ["working"]
+    current = ""
     ended = threading.Event()
 
-    def watch() -> None:
+    def redraw() -> None:
+        """Show the progress line every half second until the block ends."""
         wait = _DELAY
         while not ended.wait(wait):
             wait = 0.5  # seconds until the next update
             with _lock:
-                _show(f"sliceport: {_status or f'{current[0]} ({time.monotonic() - start:.0f} s)'}")
+                _show(f"sliceport: {_status or f'{current} ({time.monotonic() - start:.0f} s)'}")
 
     def set_activity(activity: str) -> None:
-        current[0] = activity
+        nonlocal current
+        current = activity
         if thread.ident is None:  # not earlier, because a process with threads must not fork
             thread.start()
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=redraw, daemon=True)
     try:
         with listen_to_progress(set_activity):
             yield

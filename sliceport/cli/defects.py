@@ -20,32 +20,29 @@ def add(commands: Commands) -> None:
     add_verbose(command, "also print what is right, the workaround and the cases")
     actions = command.add_subparsers(dest="action", metavar="ACTION")
     command.set_defaults(run=run)  # without an action, list the defects instead of printing the help
-    report = actions.add_parser("report", help="draft a bug report about a defect to the project of an engine")
+    report = actions.add_parser("report", help="draft a bug report about a defect for the developers of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
     # Without SUPPRESS, the default would replace an --engine before the word `report`.
-    default = argparse.SUPPRESS
     report.add_argument(
-        "--engine", choices=tuple(ALL_TITLES), default=default, help="default: the first one with the defect"
+        "--engine", choices=tuple(ALL_TITLES), default=argparse.SUPPRESS, help="default: the first with the defect"
     )
     report.set_defaults(run=_print_issue)
 
 
-def run(options: argparse.Namespace) -> bool:
-    """List the defects. Return True, which stands for exit code 0."""
-    from sliceport.defects.table import DEFECTS, defects_of, to_json
+def run(options: argparse.Namespace) -> None:
+    """List the defects. Without --engine, text lists those of the engines that tests run, and JSON all of them."""
+    from sliceport.defects.table import defects_of, to_json
     from sliceport.report.defects import defects_text
 
-    defects = DEFECTS if options.engine is None else defects_of(options.engine)
     if options.format == "json":
-        emit_json(to_json(defects))
+        emit_json(to_json(None if options.engine is None else defects_of(options.engine)))
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))
-    return True
 
 
-def _print_issue(options: argparse.Namespace) -> bool:
-    """Print the draft of a bug report. Return True, which stands for exit code 0."""
+def _print_issue(options: argparse.Namespace) -> None:
+    """Print the draft of a bug report. The engine is by default the first one with the defect."""
     from sliceport.defects.table import find_defect
     from sliceport.report.defects import defect_issue
 
@@ -54,4 +51,3 @@ def _print_issue(options: argparse.Namespace) -> bool:
     if engine not in defect.engines:
         raise UsageError(f"{defect.id!r} is not a defect of {engine}; it is one of {', '.join(defect.engines)}.")
     emit(defect_issue(defect, engine))
-    return True

@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
         action.set_defaults(run=function)
 
 
-def _install(options: argparse.Namespace) -> bool:
-    """Install the validator and, unless only that is asked for, DirectML. Return True, which stands for exit code 0."""
+def _install(options: argparse.Namespace) -> None:
+    """Install the validator and, without --validator, DirectML. With --if-possible, only print what a machine lacks."""
     from sliceport.directml.device import DeviceError, install
 
     try:
@@ -41,26 +41,25 @@ def _install(options: argparse.Namespace) -> bool:
     except DeviceError as error:
         if options.validator and not options.if_possible:
             raise
-        say(str(error))
+        say(str(error))  # DirectML itself does not need the validator
     if not options.validator:
         reason = install.missing()
         if reason is not None and options.if_possible:
             say(f"DirectML cannot be installed here: {reason}")
-            return True
+            return
         emit(f"DirectML is installed in {install.install(say)}")
     for other in install.other_folders():
         emit(f"{other} is of another version; sliceport directml uninstall removes all versions")
-    return True
 
 
-def _uninstall(_: argparse.Namespace) -> bool:
+def _uninstall(_: argparse.Namespace) -> None:
     from sliceport.directml.device import install
 
     emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
-    return True
 
 
 def _status(options: argparse.Namespace) -> bool:
+    """Print the state of DirectML, and return whether it passed its self-test."""
     from sliceport.directml.device import status
 
     progress.say("starting DirectML")

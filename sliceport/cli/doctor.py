@@ -24,7 +24,7 @@ _OPTIONAL = (
     ("fsspec", "fsspec", "fsspec"),
     ("distributed", "distributed", "dask"),
 )
-"""Packages that only some commands and options need, and the extra that each comes with."""
+"""The packages that only some commands and options need: module, distribution, and the extra that installs it."""
 
 
 def add(commands: Commands) -> None:
@@ -55,6 +55,7 @@ def _diagnose() -> Iterator[Diagnosis]:
     """Yield the diagnoses of Python, of packages, and of formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    # With the name of the distribution, the files of all installed packages need not be searched.
     yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")
     for module, distribution, extra in _OPTIONAL:
         yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)
@@ -66,11 +67,11 @@ def _diagnose_entry_points() -> Iterator[Diagnosis]:
     from sliceport.engines import registry
     from sliceport.formats import GROUP, describe_misfit
 
-    for kind, group, check in (
+    for kind, group, describe in (
         ("format", GROUP, describe_misfit),
         ("engine", registry.GROUP, registry.describe_misfit),
     ):
-        for point, loaded in try_entry_points(group, check):
+        for point, loaded in try_entry_points(group, describe):
             name = f"{kind} {point.name}"
             if isinstance(loaded, UsageError):
                 advice = f"update or uninstall {point.dist.name}" if point.dist else ""

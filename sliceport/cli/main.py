@@ -64,16 +64,16 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
 
 
 def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
-    """Parse and run a command line, and return the exit code."""
+    """Parse and run a command line, and return the exit code. If it asks for JSON, also print an error as JSON."""
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]
+    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # every word ends with ""
     try:
         options = make_parser(words).parse_args(split_repeated(words, suffixes))
         if hasattr(options, "supervise"):  # a command on a model, which a child process can run
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
-            # True if there is no finding, False if there is one, an exit code, or None after the help was printed.
+            # The result is whether there is no finding, an exit code, or None, which stands for exit code 0.
             result = options.run(options)
         return int(not result) if isinstance(result, bool) else result or CLEAN
     except SliceportError as error:

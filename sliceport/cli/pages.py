@@ -19,13 +19,14 @@ def add_pages(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model-explorer", metavar="FILE", help=help_)
 
 
-def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
-    """Return the files that --html and --model-explorer name, after a check that they can be written.
+def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
+    """Check that the files of --html and --model-explorer can be written, and return their names, None if not given.
 
     Raises:
-        UsageError: A file exists and is to be kept, or cannot be made.
-        MissingExtra: jinja2 is not installed.
+        UsageError: A file exists and is to be kept, is a folder, or cannot be made.
+        MissingExtra: --html is given, but jinja2 is not installed.
     """
+    # `sliceport batch` has no --model-explorer.
     names = {"html": options.html, "model_explorer": getattr(options, "model_explorer", None)}
     for name in filter(None, names.values()):
         check_output(Path(name), overwrite=options.overwrite)
@@ -35,11 +36,18 @@ def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write each text to the file of its name. A failed write leaves no part of a file."""
+    """Write the texts by file name in `pages`, and print each name on stderr. A failed write leaves no part of a file.
+
+    Raises:
+        UsageError: A file exists and is to be kept, is a folder, or cannot be written.
+    """
     for name, text in pages.items():
-
-        def write(folder: Path, name: str = Path(name).name, text: str = text) -> None:
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
-
-        write_files([Path(name)], write, overwrite=overwrite)
+        _write_page(Path(name), text, overwrite)
         say(f"wrote {name}")
+
+
+def _write_page(file: Path, text: str, overwrite: bool) -> None:
+    def write(folder: Path) -> None:
+        (folder / file.name).write_text(text, encoding="utf-8", newline="\n")
+
+    write_files([file], write, overwrite=overwrite)

@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are a `UsageError` of one line."""
 
     listing: Callable[[], str] | None = None
-    """Returns the end of the help."""
+    """Returns the end of the help; None if the help has no such end."""
 
     def add_subparsers(self, **options: Any) -> Commands:
         """Add the subparsers of commands. A command line without one of the commands prints the help."""
@@ -41,6 +41,7 @@ class Parser(argparse.ArgumentParser):
         """Print the help to stdout: in color on a terminal, if rich-argparse is installed."""
         colored = _colored_formatter() if can_show_color() else None
         self.formatter_class = colored or self.formatter_class
+        # Colors are control characters, which must not be escaped.
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version by it
@@ -48,6 +49,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            # The empty choice stands for an option without a value, so it is not named.
             choices = [str(choice) for choice in action.choices if choice != ""]
             # The sentence does not begin with a kind of name, because argparse adds the name of the option.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())

@@ -13,7 +13,7 @@ from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.pages import add_pages, read_pages, write_pages
+from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
@@ -33,8 +33,8 @@ class Work:
     Attributes:
         command: The name of a command, one of `sliceport.commands.command.NAMES`.
         model: The model's file.
-        output: The file or folder to write; None for none.
-        options: Arguments of the corresponding Python function; `inputs` are names of files.
+        output: The file or folder to write; None if the command is not asked to write one.
+        options: The same as `Options` of `sliceport.commands.outcome`, but `inputs` are names of files.
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, which is one line.
         verbose: The number of times that `--verbose` was given.
@@ -56,7 +56,7 @@ class Answer:
     """The result of a child.
 
     Attributes:
-        is_clean: Whether there is no finding.
+        is_clean: Whether the command line exits with 0 rather than 1.
         text: The text to print.
         is_written: Whether the output was written, or is among the placements.
         placements: The files that the main process has to rename into place.
@@ -93,12 +93,12 @@ def add_command(commands: Commands, command: Command) -> None:
         add_pages(parser)
 
     def build_work(options: argparse.Namespace) -> Work:
-        pages = read_pages(options) if command.has_pages else {}
+        pages = check_page_files(options) if command.has_pages else {}
         other = {"other": options.other} if command.other else {}
         return Work(
             command=command.name,
             model=options.model,
-            output=getattr(options, "output", None),
+            output=getattr(options, "output", None),  # only commands that write have it, and --overwrite
             options=other | pages | command.read_options(options),
             overwrite=getattr(options, "overwrite", False),
             form="summary" if options.format == "text" and options.quiet else options.format,
@@ -110,9 +110,9 @@ def add_command(commands: Commands, command: Command) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Run a command on a model, print the result, and return the exit code.
+    """Run a command on a model, write its files, print the result, and return the exit code.
 
-    `options` come from a parser of `add_command`. A child process works if they have a limit, or if `is_supervised`.
+    `options` come from a parser of `add_command`. See `compute` for `is_supervised`.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -120,6 +120,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     work: Work = options.build_work(options)
     answer = compute(work, options, is_supervised=is_supervised)
     if work.output is not None:
+        # A command that writes "if asked" may have nothing to write, as `diff` for equal outputs.
         is_rejected = not answer.is_written and load(work.command).writes == "always"
         reason = ", because the rewritten model computes something else" if is_rejected else ""
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
@@ -166,7 +167,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 
 
 def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
-    """Describe a process that ran out of memory, timed out or was killed, in one sentence."""
+    """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
     if supervisor.is_out_of_memory(error):
         if memory is None:
             return describe_unforeseen(MemoryError())
@@ -184,8 +185,9 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
 
     Raises:
         MemoryError: The work needs more memory.
-        UsageError, SliceportError: The work cannot be done.
+        UsageError: An option cannot be used.
         ChildLost: The machine ended a process that this one waited for.
+        SliceportError: The work cannot be done for any other reason.
     """
     output = None if work.output is None else Path(work.output)
     if work.verbose > 1:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sliceport import progress
-from sliceport.checking import KINDS, Selection
+from sliceport.checking import KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_input_shapes, choose_open_sizes, parse_pairs, shape_options
-from sliceport.commands.outcome import Options, Outcome, finding
+from sliceport.commands.outcome import Finding, Options, Outcome, finding
 from sliceport.errors import unknown_name
 
 
@@ -40,6 +40,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _split(text: str) -> list[str]:
+    """Split a list at its commas. The list may be empty: with `--fail-on=`, no finding leads to exit status 1."""
     return [part for part in text.split(",") if part]
 
 
@@ -67,24 +68,25 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)
 
-    def result() -> dict[str, object]:
+    def build_result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
     return Outcome(
         is_clean=not any(each.kind in fail_on for each in report.findings),
-        summary=lambda: summarize(result()),
+        summary=lambda: summarize(build_result()),
         to_json=report.to_json,
-        text=lambda verbose, columns: check_text([result()], verbose=verbose, columns=columns, hint=False),
-        list_findings=lambda: [
-            finding(
-                each.kind, each.op, each.node, each.detail or each.defect.trigger, engine=engine, defect=each.defect.id
-            )
-            for each in report.findings
-            # An invalid or fragile node is a finding even if no selected engine has a divergence.
-            for engine in [item.engine for item in report.selection.divergences_of(each.defect)] or [""]
-        ],
-        files={} if node_data_file is None else {node_data_file: check_node_data(result(), model)},
+        text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
+        list_findings=lambda: [each for node in report.findings for each in _list_findings(node, report.selection)],
+        files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},
     )
+
+
+def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
+    """Return a finding about a node for each selected engine that its defect concerns."""
+    # An invalid or fragile node is a finding even if no selected engine has a divergence.
+    engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
+    message = node.detail or node.defect.trigger
+    return [finding(node.kind, node.op, node.node, message, engine=each, defect=node.defect.id) for each in engines]
 
 
 COMMAND = Command(

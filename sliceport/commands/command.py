@@ -16,7 +16,7 @@ NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "dir
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work of a command. The arguments are the model's file, the output or None, the options, and whether to overwrite.
 
-An error of any class may mean that the model is unsuitable.
+The output is not None if the command always writes. An error of any class may mean that the model is unsuitable.
 """
 
 
@@ -28,8 +28,7 @@ class Command:
         name: The words of the command line.
         help: Its line in the help of the command line.
         add_options: Adds the options that the command line and batches share.
-        read_options: Returns these options as arguments of the corresponding Python function, with names of files for
-            `inputs`, or raises UsageError.
+        read_options: Returns these options as `Options`, but with names of files for `inputs`. Raises UsageError.
         run: The work.
         model: The placeholder and the help of the model.
         other: The help of a second model; empty if the command takes one model.
@@ -39,7 +38,7 @@ class Command:
         name_output: Returns the name of the file or folder that the command writes for a model in a batch.
         has_pages: Whether the command line has options for pages, which `run` finds in `html` and `model_explorer`.
         verbose: The help of --verbose.
-        listing: Returns the end of the help, such as a list of passes.
+        listing: Returns the end of the help, such as a list of passes; None if the help has no such end.
         modules: Modules that a batch imports ahead of the first model, if they are installed.
     """
 

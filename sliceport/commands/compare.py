@@ -54,7 +54,8 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {model}")
-    report = compare(model, **choose_open_sizes(model, options))
+    arguments = choose_open_sizes(model, options)
+    report = compare(model, **arguments)
     return Outcome(
         is_clean=report.is_clean,
         summary=lambda: report_summary(report),
@@ -65,7 +66,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return a finding for each defect that explains a comparison, or one if none does. A clean comparison has none."""
+    """Return a finding for each defect that explains a comparison, or one without a defect; none if it is clean."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node

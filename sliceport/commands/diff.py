@@ -60,13 +60,13 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
     """Parse a tolerance such as `y:abs=1e-3,ulp=4` into the name of an output and its bounds.
 
-    Without a name, the name is empty: the bounds are for all outputs that have no tolerance of their own.
+    If the text has no name, return an empty name. The bounds are then for all outputs without a tolerance of their own.
     """
-    output, _, measures = text.rpartition(":")
-    names = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
+    output, _, bounds = text.rpartition(":")
+    fields = {"abs": "absolute", "rel": "relative", "ulp": "ulps"}
     try:
-        numbers_by_name = [measure.split("=") for measure in measures.split(",")]
-        return output, {names[name]: float(number) for name, number in numbers_by_name}
+        pairs = [bound.split("=") for bound in bounds.split(",")]
+        return output, {fields[name]: float(number) for name, number in pairs}
     except (KeyError, ValueError):
         form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
         raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
@@ -78,8 +78,9 @@ def _list_engines() -> str:
 
     lines = {}
     for name, engine in model_engines().items():
-        options = "; ".join(f"{key}={line}" for key, line in engine.options.items())
-        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}{f' ({options})' * bool(options)}"
+        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}"
+        if engine.options:
+            lines[name] += f" ({'; '.join(f'{key}={line}' for key, line in engine.options.items())})"
     return f"engines, with options as in onnxruntime-cpu:level=basic:\n{format_descriptions(lines)}"
 
 
@@ -129,12 +130,14 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     """Read the results of a probe. Refuse options that have no effect on results."""
     from sliceport.diffing.probe_results import read_results
 
-    flags = {"other": "second model", "open_sizes": "--input-shapes"}
-    seeds = ["seeds"] * (options.get("seeds", 1) > 1)  # not if it has its default, 1
-    for name in ("on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed", *seeds):
+    names = ["on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed"]
+    if options.get("seeds", 1) > 1:  # 1 is the default, so --seeds may not have been given
+        names.append("seeds")
+    for name in names:
         if options.get(name):
-            flag = flags.get(name, f"--{name.replace('_', '-')}")
-            raise UsageError(f"--against {options['against']} are results of a probe, which take no {flag}.")
+            # All but these two are options of the same name.
+            title = {"other": "second model", "open_sizes": "--input-shapes"}.get(name, f"--{name.replace('_', '-')}")
+            raise UsageError(f"--against {options['against']} are results of a probe, which take no {title}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 
 

@@ -29,7 +29,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import run_text
 
     progress.say(f"running {model} on the DirectML provider")
-    model_run = format_of(model).run_on_directml(model, **choose_open_sizes(model, options))
+    arguments = choose_open_sizes(model, options)
+    model_run = format_of(model).run_on_directml(model, **arguments)
     if output is not None:
         model_run.write(output, overwrite=overwrite)
     return Outcome(

@@ -36,7 +36,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--verify",
-        choices=("", *VERIFIERS),
+        choices=("", *VERIFIERS),  # `split_repeated` writes --verify without an engine as `--verify=`
         metavar="ENGINE",
         help="run the old and the new model on the target's CPU engine; =onnxruntime-dml: also on the real DirectML",
     )
@@ -59,7 +59,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding for each defect of each changed node, and for each invalid node."""
+    """Return findings about rewritten, unfixed and invalid nodes: one for each defect, or one if a node has none."""
     return [
         finding(
             "not fixed" if change["replacement"] is None else "rewritten",

@@ -39,7 +39,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
-    program = lower(model, **choose_open_sizes(model, options))
+    arguments = choose_open_sizes(model, options)
+    program = lower(model, **arguments)
     if output is not None:
         program.write(output, overwrite=overwrite)
     return Outcome(

@@ -18,12 +18,14 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
+"""The engines that can follow --verify."""
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
 _MAX_DIGITS = 18
 """The largest number of digits of a size. Such a size is below 2**63."""
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+"""Powers of 1024 also for sizes without an i: 4G, 4GB and 4GiB are the same."""
 
 
 def add_feature_level(command: argparse.ArgumentParser) -> None:
@@ -67,16 +69,16 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add --timeout and --memory."""
     command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds")
-    command.add_argument("--memory", default="0", metavar="SIZE", help="limit the memory of its process, as in 4G")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit of the process; 4G is 4 GiB")
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
     """Return the seconds of an option; None for 0, which disables the limit.
 
     Raises:
-        UsageError: The text is not a number with at most 9 digits and 3 decimals.
+        UsageError: The text is not a number with at most 9 digits before the point and 3 after it.
     """
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):  # waits of `threading` overflow with 10 digits
         raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
     return float(text) or None
 
@@ -85,7 +87,7 @@ def parse_size(text: str) -> int | None:
     """Return the bytes of --memory; None for 0, which disables the limit.
 
     Raises:
-        UsageError: The text is not a size, or the size is too small.
+        UsageError: The text is not a size, or the size is below `_MIN_MEMORY` but not 0.
     """
     match = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
     if match is None:
@@ -100,7 +102,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return --input-shapes, --seed and --input as arguments of Python functions. `inputs` are file names, not arrays.
 
     Raises:
-        UsageError: A value is malformed.
+        UsageError: A shape, an input or the seed is malformed, or an input occurs twice.
     """
     inputs = parse_pairs(options.input, "input", "NAME=FILE.npy")
     return shape_options(options) | {"inputs": inputs, "seed": read_seed(options.seed)}
@@ -110,24 +112,27 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return --input-shapes as arguments of Python functions: `input_shapes`, and for `auto` also `open_sizes`.
 
     Raises:
-        UsageError: A shape is malformed.
+        UsageError: A shape or the size after `auto=` is malformed, or an input has two shapes.
     """
     auto_words = [text for text in options.input_shapes if text == "auto" or text.startswith("auto=")]
     shapes = parse_input_shapes([text for text in options.input_shapes if text not in auto_words])
     if not auto_words:
         return {"input_shapes": shapes}
-    text = auto_words[-1].partition("=")[2] or "primes"  # of several words, the last one counts
-    if text != "primes" and not (text.isdecimal() and len(text) <= _MAX_DIGITS):
+    open_sizes = auto_words[-1].partition("=")[2] or "primes"  # of several words, the last one counts
+    if open_sizes != "primes" and not (open_sizes.isdecimal() and len(open_sizes) <= _MAX_DIGITS):
         raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
-    return {"input_shapes": shapes, "open_sizes": text if text == "primes" else int(text)}
+    return {"input_shapes": shapes, "open_sizes": open_sizes if open_sizes == "primes" else int(open_sizes)}
 
 
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options. If they contain `open_sizes`, replace it by the shapes of all inputs with open sizes.
+    """Return all options for a Python function that has no argument `open_sizes`.
+
+    If the options contain `open_sizes`, `input_shapes` gets shapes for all other inputs with open sizes.
 
     Raises:
-        UsageError: The model does not declare the rank of an input.
+        UsageError: The model does not declare the rank of an input, or no installed format reads the model.
         ModelError: The model cannot be read.
+        MissingExtra: A package that reads the format is not installed.
     """
     arguments = dict(options)
     open_sizes = arguments.pop("open_sizes", None)

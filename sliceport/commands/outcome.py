@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sliceport.formats import Result
 
 Options = Mapping[str, Any]
-"""Arguments of the corresponding Python function; `inputs` are arrays."""
+"""Arguments of a Python function, with arrays in `inputs`, and options of the command alone, such as `fail_on`."""
 
 
 class Finding(TypedDict):
@@ -68,7 +68,7 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
     """
 
     def list_findings() -> list[Finding]:
-        differences = result.to_json().get("differences", ())
+        differences = result.to_json().get("differences", ())  # missing if the caller did not ask for a verification
         return [*list_changes(), *(finding("changed values", message=message) for message in differences)]
 
     return Outcome(

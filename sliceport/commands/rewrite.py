@@ -21,7 +21,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--verify",
-        choices=("", "onnxruntime-cpu"),
+        choices=("", "onnxruntime-cpu"),  # `split_repeated` writes --verify without an engine as `--verify=`
         metavar="ENGINE",
         help="run the old and the new model on onnxruntime's CPU provider",
     )
@@ -49,7 +49,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.api import rewrite
 
     assert output is not None
-    result = rewrite(model, output, overwrite=overwrite, **choose_open_sizes(model, options))
+    arguments = choose_open_sizes(model, options)
+    result = rewrite(model, output, overwrite=overwrite, **arguments)
     return outcome_of_change(
         result,
         output,

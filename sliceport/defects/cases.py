@@ -132,7 +132,10 @@ class OpenVINOCase:
             parts.append("at run time" if is_all else f"{', '.join(run_time)} at run time")
         if self.index_types:
             parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
-        parts += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread
+        if self.is_constant:
+            parts.append("constant")
+        if self.one_thread:
+            parts.append("in one thread")
         shape = self.sizes if self.shape is None else self.shape
         declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
         return _name_limits(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")

@@ -17,7 +17,9 @@ _HANDLINGS = {
     "named": "`harden` names it and leaves it",
     "unseen": "nothing finds it before the model runs",
 }
+"""The beginning of `Defect.remedy`. For the other handlings, the remedy is the workaround alone."""
 _CONTESTED = "as a replacement would change what an engine computes"
+"""The reason why `harden` leaves a contested node."""
 
 
 class Case(Protocol):
@@ -41,10 +43,11 @@ class Output:
 
     def __str__(self) -> str:
         sizes = "" if self.shape is None else f" as {list(self.shape)}"
+        if not self.elements:
+            return f"nothing{sizes}"
         if isinstance(self.elements, range) and len(self.elements) > 1:
             return f"elements {self.elements[0]} to {self.elements[-1]}{sizes}"
-        indices = ", ".join(map(str, self.elements))
-        return f"element{'s' * (len(self.elements) != 1)} {indices}{sizes}" if self.elements else f"nothing{sizes}"
+        return f"{'element' if len(self.elements) == 1 else 'elements'} {', '.join(map(str, self.elements))}{sizes}"
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in which the behavior was seen. Without any, the limits `since` and `until` in words."""
+        """The versions in which the behavior was seen; without any, the limits `since` and `until`, if known."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 
@@ -216,7 +219,7 @@ class Defect:
     trigger: str
     right: str
     divergences: tuple[Divergence, ...]
-    examples: tuple[Example, ...] = field(hash=False)
+    examples: tuple[Example, ...] = field(hash=False)  # an example holds a mapping, which has no hash
     handling: Handling = "rewritten"
     workaround: str
     is_contested: bool = False

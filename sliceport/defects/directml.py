@@ -56,7 +56,8 @@ class DirectMLCase:
         if isinstance(operator, Slice1):
             parts += [f"offsets {list(operator.input_window_offsets)}", f"sizes {list(operator.input_window_sizes)}"]
             parts.append(f"strides {list(operator.input_window_strides)}")
-        parts += [f"of {', '.join(map(hex, self.bits))}"] if self.bits else []
+        if self.bits:
+            parts.append(f"of {', '.join(map(hex, self.bits))}")
         return f"{name} {', '.join(parts)}"
 
 

@@ -53,7 +53,7 @@ def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict
             "divergences": tuple(map(_read_divergence, entry["divergences"])),
             "examples": tuple(_read_example(example, make_case) for example in entry["examples"]),
         }
-        entries[entry["id"]] = Defect(**data.get("defaults", {}) | entry | parts)
+        entries[entry["id"]] = Defect(**data.get("defaults", {}) | entry | parts)  # an entry wins over the defaults
     return entries
 
 

@@ -56,7 +56,7 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
     """Check the options `without` and `read_as` of `harden`, and return the names in `without`.
 
     Raises:
-        UsageError: The target does not accept these options, or `without` or `read_as` is not a known name.
+        UsageError: The target does not accept these options, or `without` or `read_as` is malformed or not known.
     """
     if target not in PROFILES and (without or read_as is not None):
         option = spell("without", "--without") if without else spell("read_as", "--read-as")

@@ -1,4 +1,4 @@
-"""The table of defects as text, and an entry as a bug report to the project of an engine."""
+"""The table of defects as text, and an entry as a bug report for the developers of an engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
 
 
 def defect_issue(defect: Defect, engine: str) -> str:
-    """Draft a bug report about a defect to the project of an engine, in Markdown."""
+    """Draft a bug report for the developers of an engine, in Markdown. The engine must be one of `defect.engines`."""
     divergence = defect.divergence_on(engine)
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
     # An entry that only users have reported has examples, but no outcome of the engine.
@@ -37,7 +37,7 @@ def defect_issue(defect: Defect, engine: str) -> str:
     steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
-        case = example.case.to_json()  # the text of an ONNX model, or the parameters of an OpenVINO node
+        case = example.case.to_json()  # the text of an ONNX model, or the parameters of another node or operator
         steps += [f"{number}. `{example.case}`", "```", case.get("onnx") or json.dumps(case), "```"]
         if "onnx" in case and "shape" in case:
             steps.append(f"The data have the shape {case['shape']}.")

@@ -19,7 +19,7 @@ _MAX_NODES = 30
 
 
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
-    """Format a report: a table of outputs at most `columns` wide, the differences, their causes, and the counts."""
+    """Format a report: a table of outputs at most `columns` wide, the differences, their causes, and a summary."""
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
     different = [output for output in report.outputs if output.status == "different"]
     lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
@@ -54,12 +54,12 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    sentences = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
+    failed_run = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
     parts = []
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
         drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
-        # The page lists known defects itself. Without known defects, the last of `sentences` states that.
+        # The template shows each known defect in a card. Without any, `part.sentences` ends in "not a known defect".
         parts.append((part, part.causes if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",
@@ -67,6 +67,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         models=models,
         report=report,
         parts=parts,
-        sentences=[*sentences, *report.notes],
+        remarks=[*failed_run, *report.notes],
         harden_command=harden_command,
     )

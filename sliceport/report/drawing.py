@@ -58,7 +58,7 @@ class Box:
     def path(self) -> str:
         """The edges from its sources to the box, as an SVG path. A bend also gets a vertical line through it."""
         top = self.y - self.height / 2
-        curves = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
+        curves = f"M{self.x:.1f} {top}v{_ROW}" if self.kind == "bend" else ""
         for source in self.sources:
             bottom = source.y + source.height / 2
             middle = (bottom + top) / 2  # the height of the control points, so that both ends are vertical
@@ -72,11 +72,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     for box in boxes:  # inputs and constants are directly above their first reader
         if box.kind in ("input", "constant"):
             box.depth = min(reader.depth for reader in boxes if box in reader.sources) - 1
-    for box in list(boxes):  # an edge gets a bend in each layer that it passes
-        for i in range(len(box.sources)):
-            while (source := box.sources[i]).depth < box.depth - 1:
-                box.sources[i] = Box("bend", depth=source.depth + 1, sources=[source])
-                boxes.append(box.sources[i])
+    boxes += _bend_edges(boxes)
     depth = max(box.depth for box in boxes)
     for layer in range(depth + 1):
         row = [box for box in boxes if box.depth == layer]
@@ -88,6 +84,19 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
             left += box.width + _SPACE
     width = 2 * max(abs(box.x) + box.width / 2 for box in boxes) + 2 * _MARGIN
     return boxes, width, 2 * _MARGIN + depth * (_ROW + _GAP) + _ROW
+
+
+def _bend_edges(boxes: list[Box]) -> list[Box]:
+    """Put a bend into an edge in each layer that it passes. The `sources` of boxes change. Return the bends."""
+    bends = []
+    for box in boxes:
+        for i, source in enumerate(box.sources):
+            above = source
+            for layer in range(source.depth + 1, box.depth):
+                above = Box("bend", depth=layer, sources=[above])
+                bends.append(above)
+            box.sources[i] = above
+    return bends
 
 
 def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:

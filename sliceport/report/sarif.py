@@ -19,12 +19,12 @@ _HOME = "https://github.com/sliceport/sliceport"
 
 
 def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
-    """Build a log with one run: a result for each finding, and a notification for each model that was not checked."""
+    """Build a log with one run: a result for each node of a group, and a notification for each model not checked."""
     groups = [group for result in results if "error" not in result for group in group_findings(result)]
-    rules = {group.rule: group for group in groups}
-    numbers = {rule: i for i, rule in enumerate(rules)}
+    group_by_rule = {group.rule: group for group in groups}
+    indices = {rule: i for i, rule in enumerate(group_by_rule)}
     errors = [result for result in results if "error" in result]
-    descriptors = [_reporting_descriptor(group) for group in rules.values()]
+    descriptors = [_reporting_descriptor(group) for group in group_by_rule.values()]
     driver = {"name": "sliceport", "version": __version__, "informationUri": _HOME, "rules": descriptors}
     notifications = [
         {
@@ -37,7 +37,7 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": not errors, "toolExecutionNotifications": notifications}],
-        "results": [_make_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
+        "results": [_make_result(group, node, indices[group.rule]) for group in groups for node in group.nodes],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -57,11 +57,12 @@ def _reporting_descriptor(group: Group) -> dict[str, Any]:
 
 def _make_result(group: Group, node: str, rule_index: int) -> dict[str, Any]:
     """Build a result (3.27). Code scanners require a line number, so the result is on line 1."""
+    origin = "reported, not tested here: " if group.is_reported else ""
     return {
         "ruleId": group.rule,
         "ruleIndex": rule_index,
         "level": "note" if group.is_reported else LEVELS[group.kind],
-        "message": {"text": f"{group.op} {node!r}: {'reported, not tested here: ' * group.is_reported}{group.message}"},
+        "message": {"text": f"{group.op} {node!r}: {origin}{group.message}"},
         "locations": [
             {
                 "physicalLocation": {**_physical_location(group.model), "region": {"startLine": 1}},

@@ -33,12 +33,15 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
     cells.insert(1, ["-" * width for width in widths])
     lines = []
     for row in cells:
-        for number, group in enumerate(_group_by_line(widths, columns)):
-            line = (" " * _GAP).join(row[i] + " " * (widths[i] - display_width(row[i])) for i in group).rstrip()
-            if number == 0 or line:  # a row without text in its last columns needs no further lines
-                line = " " * _GAP * min(number, 1) + line
-                # The rule below the title is cut off at the edge of the terminal, and not wrapped.
-                lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
+        for number, indices in enumerate(_group_by_line(widths, columns)):
+            padded = (row[i] + " " * (widths[i] - display_width(row[i])) for i in indices)
+            line = (" " * _GAP).join(padded).rstrip()
+            if number > 0:
+                if not line:  # a row without text in its last columns needs no further lines
+                    continue
+                line = " " * _GAP + line
+            # The rule below the title is cut off at the edge of the terminal, and not wrapped.
+            lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
 
 

@@ -23,24 +23,25 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     for lowered in program.nodes:
-        operator, operators = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
-        rows.append((_shorten(_node_path(lowered)), operator, lowered.verdict, operators))
+        op, replacement = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
+        rows.append((_shorten(_node_path(lowered)), op, lowered.verdict, replacement))
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint that several lines end with, such as `give sizes ...`, to a line of its own after them."""
-    ends = Counter(end for _, _, end in (line.rpartition("; ") for line in lines) if "give sizes" in end)
-    shared = [end for end, count in ends.items() if count > 1]
-    for end in shared:
-        lines = [line.removesuffix(f"; {end}") + "." if line.endswith(f"; {end}") else line for line in lines]
-    return [*lines, *(f"hint: {end}" for end in shared)]
+    """Move a hint to give sizes, if several lines end with the same one, to a line of its own after them."""
+    ends = [line.rpartition("; ")[2] for line in lines]
+    hints = Counter(end for end in ends if "give sizes" in end)
+    shared = [hint for hint, count in hints.items() if count > 1]
+    for hint in shared:
+        lines = [line.removesuffix(f"; {hint}") + "." if line.endswith(f"; {hint}") else line for line in lines]
+    return [*lines, *(f"hint: {hint}" for hint in shared)]
 
 
 def program_summary(program: Program) -> str:
-    """Format the counts of nodes and operators on one line."""
+    """Format the counts of nodes and operators, the bytes that they move, and the feature level on one line."""
     types = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     operators = ", ".join(f"{count} {name}" for name, count in sorted(types.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
@@ -53,11 +54,11 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, every finding in full, and the counts."""
+    """Format comparisons: a table at most `columns` wide, findings in full, notes, a command to repeat, and counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
-        status = comparison.status + " (alone, random data)" * comparison.alone
+        status = f"{comparison.status} (alone, random data)" if comparison.alone else comparison.status
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
@@ -69,7 +70,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Format the counts of the comparisons on one line."""
+    """Format the counts of the comparisons, and the engine with the expected values, on one line."""
     counts = Counter(
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
@@ -82,7 +83,7 @@ def report_summary(report: Report) -> str:
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
-    """Format a run: a table of its outputs at most `columns` wide, operators by provider, findings, and the counts."""
+    """Format a run: a table of outputs at most `columns` wide, operators by provider, findings, retries, and counts."""
     from sliceport.engines.model_run import describe_transient
 
     rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]

@@ -102,7 +102,8 @@ class TestRuns:
             ),
             (["rewrite", "{zoo}", "--passes", "siblngs"], "pass 'siblngs' is not known, did you mean 'siblings'?"),
             (["rewrite", "{zoo}", "--simplify=onxslim"], "optimizer 'onxslim' is not known, did you mean 'onnxslim'?"),
-            (["lower", "{zoo}", "--jobs", "0"], "'0' is not a number of models from 1 up."),
+            (["lower", "{zoo}", "--jobs", "0"], "'0' is not a number of models from 1 to 9999."),
+            (["lower", "{zoo}", "--jobs", "10000"], "'10000' is not a number of models from 1 to 9999."),
             (
                 ["lower", "{zoo}", "--timeout", "soon"],
                 "--timeout must be a number of seconds (0 disables the limit), got 'soon'.",
