@@ -11,7 +11,7 @@ from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
 
-Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
+Runner = Callable[[WholeModel, Mapping[str, Array]], dict[str, Value]]
 """Runs a model and returns its outputs."""
 
 
@@ -145,7 +145,8 @@ class Graph(ModelToRun, Protocol):
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: A function that runs a body, so that its outputs become inputs of the next iteration.
+            run: A function that runs a body, so that its outputs become inputs of the next iteration. Errors that it
+                raises pass through, such as `RunFailed` from `Side.run`.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:

@@ -40,7 +40,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
+        UsageError: The folder cannot be written; or it exists, and `overwrite` is false or another function wrote it.
     """
 
     def fill(folder: Path) -> None:
@@ -60,7 +60,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
 
 
 def _draft_issue(part: Part) -> str:
-    """Return the draft of an issue for the project of the engine at fault, in Markdown."""
+    """Return, in Markdown, the draft of an issue to report to the developers of the engine at fault."""
     case = part.case
     nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
     is_of_run = case.failure.is_of_run

@@ -1,4 +1,7 @@
-"""Search for the smallest part of a model that fails, by cutting the model. Further outputs would disable fusions."""
+"""Search for the smallest part of a model that fails, by cutting the model.
+
+Cases have as few outputs as possible, because further outputs can prevent the fusion that is to blame.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,11 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
-        """Return the outputs that differ: all if the engine `bad` fails or lacks an input, none if `good` fails."""
+        """Return the outputs that differ.
+
+        Return all outputs if the engine `bad` fails, or if `inputs` lacks a value that they depend on. Return none if
+        `good` fails, or if the failure of the model is one of the whole run and `bad` runs this part.
+        """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
@@ -186,12 +193,16 @@ class Search:
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # An engine may accept the nodes if they have more outputs. So more values become outputs only if none remains.
+        # A further output may make the failure vanish. So the case keeps the outputs that remaining nodes write.
+        # `_test` chooses outputs if no such output remains.
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`."""
+        """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`.
+
+        The failure of this case becomes the failure that later steps search for.
+        """
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
@@ -217,9 +228,10 @@ class Search:
         return replace(best, is_fusion=is_right)
 
     def _enter_body(self, best: Case) -> Case:
-        """Return a smaller case from a body if `best` is one control flow node; otherwise `best`.
+        """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
         Each run of a body is tested alone, on inputs that the engine `good` computes. The first that fails is searched.
+        If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
             return best
