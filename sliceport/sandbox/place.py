@@ -41,6 +41,8 @@ def fill_folder(
 ) -> None:
     """Write a folder as a whole: fill a scratch folder beside it, then rename the scratch folder.
 
+    Inside `collect_placements`, another process does the renaming later.
+
     Args:
         directory: The output folder.
         fill: Writes the files into a given folder.
@@ -50,7 +52,7 @@ def fill_folder(
         overwrite: Whether to replace a folder of an earlier run.
 
     Raises:
-        UsageError: The folder exists and must be kept, or cannot be made.
+        UsageError: The folder exists and must be kept, cannot be made or written, or has a name that Windows forbids.
     """
     target = Path(directory)
     _refuse_name(target)
@@ -97,7 +99,9 @@ def write_files(
     overwrite: bool = False,
     accept: Callable[[Path], bool] = lambda _: True,
 ) -> None:
-    """Write files of one folder. A file that is a symlink is replaced, not followed.
+    """Write files of one folder, all or none. A file that is a symlink is replaced, not followed.
+
+    Inside `collect_placements`, another process puts the files into place later.
 
     Args:
         files: The files. The file that refers to the others is last, so that it never exists without them.
@@ -106,7 +110,7 @@ def write_files(
         accept: Returns whether to keep the files that were written into a given folder.
 
     Raises:
-        UsageError: A file exists and is to be kept, is a folder, or cannot be written.
+        UsageError: A file exists and is to be kept, is a folder, cannot be written, or has a name that Windows forbids.
     """
     for file in files:
         _refuse_target(file, overwrite)
@@ -129,10 +133,10 @@ def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike
 
 
 def check_output(file: Path, *, overwrite: bool) -> None:
-    """Check before a long computation that `write_files` can write a file.
+    """Check before a long computation that `write_files` can write a file. Make the folder of the file if necessary.
 
     Raises:
-        UsageError: The file exists and is to be kept, is a folder, or its folder is not writable.
+        UsageError: See `write_files`.
     """
     _refuse_target(file, overwrite)
     with _scratch_beside(file):
@@ -166,7 +170,7 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
     On Windows, retry for 2 s if another process has the file open.
 
     Raises:
-        OSError: The system refuses, or the target is a file and `overwrite` is not set.
+        OSError: The system refuses, or the target exists and `overwrite` is not set.
     """
     rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
     deadline = time.monotonic() + _RETRY_TIME
@@ -242,7 +246,7 @@ class Placement:
         """Rename the files to their final paths, all or none, and remove the scratch folder.
 
         Raises:
-            UsageError: A file cannot be put into place.
+            UsageError: A file cannot be put into place, or exists and is to be kept.
         """
         try:
             _rename(self.pairs, self.overwrite)
