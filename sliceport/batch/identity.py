@@ -16,7 +16,7 @@ from sliceport.batch.names import is_url
 from sliceport.batch.remote_models import download, list_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, UsageError
 from sliceport.formats import format_of
 
 _MISSING = "missing"
@@ -53,7 +53,8 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format accepts the model, or the model cannot be copied.
+        UsageError: No format accepts the model, the file of an array cannot be read, or a file at a URL cannot be
+            copied.
         MissingExtra: A package for such URLs is not installed.
     """
     files: dict[str, State] = {}
@@ -85,14 +86,16 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
 
 def _digest_files(path: str, files: dict[str, State]) -> Digests:
-    """Hash the files of a local model, and note their states in `files`.
+    """Hash the files of a local model, and note their states in `files`. A missing file has the digest `_MISSING`.
 
     Raises:
         ModelError: The path is not a file.
+        UsageError: No format accepts the model.
         OSError: A file cannot be read.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise ModelError("it is a folder, a pipe or a device, not a file.")
+    # A state is read before the content, so that `Identity.is_current` also finds a change during the reading.
     files[path] = state_of(path)
     digests = {"": digest_file(path)}
     for name in list_beside(path):
@@ -119,7 +122,9 @@ def _read_cached_digests(url: str) -> Digests | None:
                 return None
             digests[name] = cached
         return digests
-    except (FileNotFoundError, ValueError):  # if the model is missing, the download raises the error
+    except (FileNotFoundError, ValueError):
+        # If a file is missing or cannot be read, the download raises the error (UsageError is a ValueError). `json`
+        # raises a ValueError if the model was cached as a data file of another, so that its entry has no names.
         return None
 
 
@@ -146,12 +151,18 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | None:
     """Return the digest of an array's file, and note the state of a local file in `files`.
 
-    Return None if the file is missing; the command will report that.
+    Return None if a local file is missing; the command will report that.
+
+    Raises:
+        UsageError: The file cannot be read, or a file at a URL cannot be copied.
     """
-    if not is_url(file):
-        files[file] = state_of(file)
+    if is_url(file):
+        return digest_file(fetch(file, folder))
+    files[file] = state_of(file)
+    try:
         return digest_file(file) if os.path.isfile(file) else None
-    return digest_file(fetch(file, folder))
+    except OSError as error:
+        raise UsageError(f"input file '{file}' cannot be read ({error.strerror or error}).") from error
 
 
 def fetch(location: str, folder: Path) -> str:
