@@ -39,7 +39,8 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
             return
     except FileNotFoundError:
         raise UsageError(f"source '{url}' is not there.") from None
-    finds_hidden = wildcard is not None and "/." in path
+    # As in the local `_glob`, a dot counts at the start of a part from the first wildcard on.
+    finds_hidden = wildcard is not None and "/." in f"/{path[len(root) :]}"
     root = f"{root.rstrip('/')}/" if root else ""
     # A source is entered even if it lies in a folder to leave out, or is one.
     excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
@@ -58,7 +59,7 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
         changed meanwhile or is not known.
 
     Raises:
-        UsageError: The model cannot be read.
+        UsageError: The model or another of its files cannot be read, or no format accepts the model.
         MissingExtra: A package for such URLs is not installed.
     """
     path = open_file_system(url)[1]
@@ -78,7 +79,11 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
 
 
 def list_beside(model: str) -> list[str]:
-    """Return the names of the other files of a model, relative to its folder. Leave out files outside of it."""
+    """Return the names of the other files of a model, relative to its folder. Leave out files outside this folder.
+
+    Raises:
+        UsageError: No format accepts the model.
+    """
     model_format = format_of(model)
     names = map(PurePosixPath, model_format.files_beside(model) if isinstance(model_format, ManyFiles) else ())
     return [str(name) for name in names if name.parts and not name.is_absolute() and ".." not in name.parts]
