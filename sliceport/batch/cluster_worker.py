@@ -31,7 +31,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
     Raises:
         RunStopped: The run is over.
-        UsageError: Results cannot be read or stored.
+        UsageError: Results cannot be read or stored, or no child process can be started.
     """
     if difference := describe_difference(needed_versions(), needed):
         return f"has {difference}, and would compute something else; install the same versions."

@@ -155,8 +155,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
     are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked in the rows first. Otherwise rows would differ only
-    because they name them.
+    Versions and options that differ between the runs are masked in the rows first. Otherwise each row that names such a
+    version or option would count as changed.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.

@@ -125,7 +125,7 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: The action raises it.
-        UsageError: The action raises anything else.
+        RemoteError: The action raises anything else.
     """
     for delay in (*_DELAYS, None):
         try:

@@ -39,6 +39,9 @@ class Journal:
     A store that can append gets each line at once, so that a killed run loses none. Any other store gets the whole
     journal again if a model is added 30 seconds or more after the last write.
 
+    Attributes:
+        name: The name of its file in the store, which begins with the start of the run.
+
     Raises:
         UsageError: The journal cannot be written. The methods raise it, too.
     """
