@@ -51,12 +51,12 @@ def digest_file(path: str) -> str:
         is_settled = time.time() - before.st_ctime > _SETTLED
         # A small file is hashed faster than the cache is read. Just after a change, another may leave the times as
         # they are. On Windows, `st_ctime` is the time of creation, which does not show a change.
-        is_cached = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
+        uses_cache = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
         token = repr(_state_of_status(before))
-        if is_cached and (digest := read_cached(token)) is not None:
+        if uses_cache and (digest := read_cached(token)) is not None:
             return digest
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if is_cached and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
+        if uses_cache and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
             write_cached(token, digest)
     return digest
 

@@ -26,14 +26,16 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     is_http = HTTP.match(path) is not None
     excluded = {f"{folder.rstrip('/')}/" for other_fs, folder in map(open_file_system, leave_out) if other_fs == fs}
     wildcard = WILDCARD.search(path.replace("?", "_") if is_http else path)  # `?` begins a query in HTTP
+    name_ends = tuple(suffixes)
     try:
         if wildcard is not None:
             entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
             root = path[: wildcard.start()].rpartition("/")[0]
-            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
+            if path[-1] not in "*?]":  # a pattern such as `*.pb` has its own suffix
+                name_ends = ("",)
         # A web server does not say that a path is a folder.
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
-            entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
+            entries, root = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path
         else:
             yield url
             return
@@ -46,7 +48,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
-        is_file = entries[name]["type"] == "file" and name.endswith(ends)
+        is_file = entries[name]["type"] == "file" and name.endswith(name_ends)
         if is_file and not is_hidden and not name.startswith(excluded_below):
             yield to_url(url, name)
 

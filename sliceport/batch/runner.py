@@ -21,11 +21,7 @@ way are ended, and these models get no result. A SliceportError that it raises i
 
 
 def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) -> Generator[Done]:
-    """Do tasks on this machine, `jobs` at a time, with temporary files in the local folder `scratch`; see `Runner`.
-
-    Raises:
-        UsageError: The system has too few threads for `jobs`; see `process` for other causes.
-    """
+    """Do tasks on this machine, `jobs` at a time, with temporary files in the local folder `scratch`; see `Runner`."""
     results: queue.Queue[Done | BaseException | None] = queue.Queue()
     remaining, lock, stop_event = iter(tasks), threading.Lock(), threading.Event()
 

@@ -89,10 +89,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder that `new_scratch` made, and those of killed processes of this machine.
-
-        Also remove the folder around them if it is then empty.
-        """
+        """Remove a folder of `new_scratch`, those of killed processes, and the folder around them if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine

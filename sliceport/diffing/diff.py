@@ -247,10 +247,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first with another failure, or with outputs beyond the default tolerance.
-
-        Return None if both engines repeat their results.
-        """
+        """Run both engines again. Return the first with another failure, or outputs beyond the tolerance, or None."""
         # The results of earlier runs, which are kept in a folder, would always be the same.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)

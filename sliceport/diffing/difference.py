@@ -169,16 +169,14 @@ def compare_outputs(
 
     The tolerance of an output that is missing in `tolerances` is the default of its type.
     """
-    return tuple(
-        compare_values(name, actual[name], expected[name], tolerances.get(name))
-        if name in actual and name in expected
-        else _different(
-            name,
-            "missing",
-            f"it was {'computed, but not expected' if name in actual else 'expected, but not computed'}",
-        )
-        for name in dict.fromkeys((*expected, *actual))
-    )
+    compared = []
+    for name in dict.fromkeys((*expected, *actual)):
+        if name in actual and name in expected:
+            compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
+        else:
+            reason = "computed, but not expected" if name in actual else "expected, but not computed"
+            compared.append(_different(name, "missing", f"it was {reason}"))
+    return tuple(compared)
 
 
 def _different(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:

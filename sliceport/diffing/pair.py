@@ -49,7 +49,7 @@ class Fingerprint:
             # NaN and infinities become large finite numbers, so that the sums depend on their positions.
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
             # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
-            # arrays may have one sum in common by chance, but hardly three.
+            # arrays may have one sum in common by chance, but hardly three. All arrays of one size get the same signs.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
@@ -152,13 +152,14 @@ class Pair:
                 actual_runs.append(actual)
             if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
                 break  # further runs are only needed to match values by their fingerprints
-        return _group_by_value(expected_runs), _group_by_value(actual_runs)
+        prints_by_value = [
+            {name: tuple(prints[name] for prints in kept_runs) for name in kept_runs[0]}
+            for kept_runs in (expected_runs, actual_runs)
+        ]
+        return prints_by_value[0], prints_by_value[1]
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
-        """Match values of the second model with values of the first: fill `_equal`, `_close` and `_different`.
-
-        Return the number of matches of each kind, for the note.
-        """
+        """Match values of both models: fill `_equal`, `_close` and `_different`. Count the matches of each kind."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
@@ -339,11 +340,6 @@ def _match_by_value(
             if match is not None:
                 names[name] = match
     return names
-
-
-def _group_by_value(runs: Sequence[Mapping[str, Fingerprint]]) -> Fingerprints:
-    """Return the fingerprints of each value in all runs. The runs have the same values."""
-    return {name: tuple(prints[name] for prints in runs) for name in runs[0]}
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:

@@ -1,7 +1,4 @@
-"""Search for the smallest part of a model that fails, by cutting the model.
-
-Cases have as few outputs as possible, because further outputs can prevent the fusion that is to blame.
-"""
+"""Search for the smallest part of a model that fails, by cutting the model. More outputs of a part prevent fusions."""
 
 from __future__ import annotations
 
@@ -87,10 +84,9 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
-        """Return the outputs that differ.
+        """Return the outputs that differ: all if the engine `bad` fails, or if `inputs` lacks a value to compute them.
 
-        Return all outputs if the engine `bad` fails, or if `inputs` lacks a value that they depend on. Return none if
-        `good` fails, or if the failure of the model is one of the whole run and `bad` runs this part.
+        Return none if `good` fails, or if the failure of the model is one of the whole run and `bad` runs this part.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -199,10 +195,7 @@ class Search:
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`.
-
-        The failure of this case becomes the failure that later steps search for.
-        """
+        """Return a case of the first node that the engine refuses alone, and search on for its failure; else `best`."""
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)

@@ -163,7 +163,7 @@ def _die_with_parent(parent: int) -> None:
         fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())  # minus: a group
         fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
         poll = select.poll()
-        poll.register(parent, 0)
+        poll.register(parent, 0)  # no events: `poll` only reports that the pipe is broken
         if poll.poll(0):  # the parent died before the signal was set up
             os._exit(1)
 

@@ -39,9 +39,7 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a folder as a whole: fill a scratch folder beside it, then rename the scratch folder.
-
-    Inside `collect_placements`, another process does the renaming later.
+    """Write a folder as a whole: fill a scratch folder beside it, then rename that or leave it to `collect_placements`.
 
     Args:
         directory: The output folder.
@@ -99,9 +97,7 @@ def write_files(
     overwrite: bool = False,
     accept: Callable[[Path], bool] = lambda _: True,
 ) -> None:
-    """Write files of one folder, all or none. A file that is a symlink is replaced, not followed.
-
-    Inside `collect_placements`, another process puts the files into place later.
+    """Write files of one folder, all or none, like `fill_folder`. A file that is a symlink is replaced, not followed.
 
     Args:
         files: The files. The file that refers to the others is last, so that it never exists without them.
@@ -172,7 +168,9 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
     Raises:
         OSError: The system refuses, or the target exists and `overwrite` is not set.
     """
-    rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
+    rename: Callable[[Path], object] = source.rename
+    if not source.is_dir():
+        rename = source.replace if overwrite else partial(_link, source)
     deadline = time.monotonic() + _RETRY_TIME
     while True:
         try:

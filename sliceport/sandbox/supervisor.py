@@ -35,13 +35,7 @@ class _Pool:
 
     @contextlib.contextmanager
     def borrow(self, stop_event: threading.Event | None) -> Iterator[ChildProcess]:
-        """Yield an idle child process, or a new one, for a call that `end_calls` can end by `stop_event`.
-
-        Afterwards, keep the child for the next call unless the block raised an error or the child must be replaced.
-
-        Raises:
-            ChildNotStarted: No child is idle, and the system cannot start one.
-        """
+        """Yield an idle child process, or a new one. Keep it for the next call unless it failed or must be replaced."""
         if self._owner != os.getpid():  # the process was forked, and the children are its parent's
             self.__init__()  # type: ignore[misc]
         with self._lock:
