@@ -55,7 +55,7 @@ class ModelChange:
 
 @dataclass
 class RunComparison:
-    """Differences between two runs. A model can be in both `new` and `fixed`; `same` counts the equal models."""
+    """Differences between two runs. A model can be in both `new` and `fixed`. `same` is the number of equal models."""
 
     versions: list[Change] = field(default_factory=list)
     options: list[Change] = field(default_factory=list)
@@ -250,10 +250,11 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     """
     version_patterns = []
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
-        escaped = re.escape(version)  # first in the pattern, because `re` searches fast for a literal prefix
-        version_patterns.append(
-            (version, re.compile(rf"{escaped}(?<![\w.]{escaped})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)"))
-        )
+        escaped = re.escape(version)
+        # The version comes before the check of what precedes it, because `re` searches fast for a literal prefix.
+        start = rf"{escaped}(?<![\w.]{escaped})"
+        build = r"(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?"
+        version_patterns.append((version, re.compile(rf"{start}{build}(?!\w|\.\d)")))
     option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))

@@ -57,12 +57,12 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
             copied.
         MissingExtra: A package for such URLs is not installed.
     """
-    files: dict[str, State] = {}
+    states: dict[str, State] = {}
     path = "" if is_url(task.location) else task.location
     try:
         digests = None
         if path:
-            digests = _digest_files(path, files)
+            digests = _digest_files(path, states)
         elif not downloads:
             digests = _read_cached_digests(task.location)
         if digests is None:
@@ -74,7 +74,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
         "options": options,
-        "inputs": {name: _digest_input(file, folder, files) for name, file in options.get("inputs", {}).items()},
+        "inputs": {name: _digest_input(file, folder, states) for name, file in options.get("inputs", {}).items()},
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,
@@ -82,11 +82,11 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "beside": digests,
     }
     key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
-    return Identity(key, path, files)
+    return Identity(key, path, states)
 
 
-def _digest_files(path: str, files: dict[str, State]) -> Digests:
-    """Hash the files of a local model, and note their states in `files`. A missing file has the digest `_MISSING`.
+def _digest_files(path: str, states: dict[str, State]) -> Digests:
+    """Hash the files of a local model, and note their states in `states`. A missing file has the digest `_MISSING`.
 
     Raises:
         ModelError: The path is not a file.
@@ -96,11 +96,11 @@ def _digest_files(path: str, files: dict[str, State]) -> Digests:
     if os.path.exists(path) and not os.path.isfile(path):
         raise ModelError("it is a folder, a pipe or a device, not a file.")
     # A state is read before the content, so that `Identity.is_current` also finds a change during the reading.
-    files[path] = state_of(path)
+    states[path] = state_of(path)
     digests = {"": digest_file(path)}
     for name in list_beside(path):
         file = os.path.join(os.path.dirname(path), name)
-        files[file] = state_of(file)
+        states[file] = state_of(file)
         digests[name] = digest_file(file) if os.path.isfile(file) else _MISSING
     return digests
 
@@ -148,8 +148,8 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
     return options
 
 
-def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | None:
-    """Return the digest of an array's file, and note the state of a local file in `files`.
+def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
+    """Return the digest of an array's file, and note the state of a local file in `states`.
 
     Return None if a local file is missing; the command will report that.
 
@@ -158,7 +158,7 @@ def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | Non
     """
     if is_url(file):
         return digest_file(fetch(file, folder))
-    files[file] = state_of(file)
+    states[file] = state_of(file)
     try:
         return digest_file(file) if os.path.isfile(file) else None
     except OSError as error:

@@ -208,7 +208,7 @@ class _Search:
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
         # A `**` at the end matches only folders; `*` is added to match the files in them.
-        wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
+        wild = [*parts[fixed_count:], "*"] if parts[-1] == "**" else parts[fixed_count:]
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)
         try:

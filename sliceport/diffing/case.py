@@ -162,7 +162,8 @@ def compute_all(
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
-    computed, chunk_size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    computed = dict(inputs)
+    chunk_size = _FIRST_CHUNK if wanted is None else len(names)
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
         chunk, later = names[:chunk_size], names[chunk_size:]

@@ -68,9 +68,9 @@ def diff(
         seed: The seed of the first random inputs.
         seeds: The number of sets of random inputs to try at most. The first set on which outputs differ is the last.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
-        tolerance: The accepted difference of computed outputs. A mapping contains it by the names of outputs, and under
-            an empty name for all other outputs. None stands for the default of each element type. An output whose
-            elements are only moved must be equal.
+        tolerance: The accepted difference of computed outputs. A mapping has a tolerance for each named output, and one
+            under an empty name for all other outputs. None stands for the default of each element type. An output
+            whose elements are only moved must be equal.
         budget: Seconds for the comparison and the search; None for no limit.
         resume: A folder that keeps the results of runs, so that a later call with the same folder continues this call.
 
@@ -243,7 +243,7 @@ class _Comparison:
             else:
                 self._find_parts(run, report.failures, parts, notes)
         except BudgetSpent as error:
-            notes.append(f"{error}, before a node was found" + " for each output" * bool(parts))
+            notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:

@@ -137,8 +137,7 @@ class Pair:
         The models run on each set of inputs in `runs`. One set is enough if values can be matched by their names: names
         can be trusted, and each value of the second model has a namesake in the first.
         """
-        expected_runs: list[dict[str, Fingerprint]] = []
-        actual_runs: list[dict[str, Fingerprint]] = []
+        kept: list[tuple[dict[str, Fingerprint], dict[str, Fingerprint]]] = []
         for inputs in runs:
             renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
             expected, actual = (
@@ -146,17 +145,15 @@ class Pair:
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
             )
             # A run is left out if a model computed other values than in the first run, such as fewer after a failure.
-            is_first = not expected_runs
-            if is_first or (expected.keys(), actual.keys()) == (expected_runs[0].keys(), actual_runs[0].keys()):
-                expected_runs.append(expected)
-                actual_runs.append(actual)
+            if not kept or (expected.keys(), actual.keys()) == (kept[0][0].keys(), kept[0][1].keys()):
+                kept.append((expected, actual))
             if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
                 break  # further runs are only needed to match values by their fingerprints
-        prints_by_value = [
-            {name: tuple(prints[name] for prints in kept_runs) for name in kept_runs[0]}
-            for kept_runs in (expected_runs, actual_runs)
-        ]
-        return prints_by_value[0], prints_by_value[1]
+        first_expected, first_actual = kept[0]
+        return (
+            {name: tuple(prints[name] for prints, _ in kept) for name in first_expected},
+            {name: tuple(prints[name] for _, prints in kept) for name in first_actual},
+        )
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
         """Match values of both models: fill `_equal`, `_close` and `_different`. Count the matches of each kind."""
@@ -348,4 +345,4 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
     for node in sorted(graph.nodes, key=lambda node: node.op_type):
         for name in node.reads:
             readers.setdefault(name, []).append(node.op_type)
-    return {name: [""] * (name in graph.outputs) + operators for name, operators in readers.items()}
+    return {name: ["", *operators] if name in graph.outputs else operators for name, operators in readers.items()}

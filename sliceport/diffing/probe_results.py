@@ -195,8 +195,8 @@ class _Results:
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # Prefixes keep some right nodes before the range, because the failure may need them. Once it needed more nodes,
-        # prefixes keep all of them.
+        # Prefixes keep some right nodes before the range, because the failure may need them. Once the failure needed
+        # more nodes, prefixes keep all of them.
         is_cut_at_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))

@@ -83,7 +83,7 @@ class Side:
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
-        return f"{self.engine.name}{':' * bool(options)}{options}"
+        return f"{self.engine.name}:{options}" if options else self.engine.name
 
     @property
     def title(self) -> str:

@@ -69,7 +69,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the parent's handler
     if sys.platform != "win32":
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a child that logs to the terminal
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # `ForkedProcess` blocks them during the fork
 
     def send(text: str, kind: bytes) -> None:
         write_message(answers, text.encode(errors="replace"), kind)
