@@ -91,7 +91,7 @@ class _DaskRunner:
         self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
         """Futures that are done, with their results; None if the task failed."""
         self._refusals: dict[str, str] = {}
-        """Map the address of each worker that does not fit to the reason."""
+        """The reason why each worker that does not fit refuses the run, by its address."""
         self._fit: list[str] = []
         """Addresses of the workers that may fit."""
         self._limit = _MIN_FUTURES

@@ -205,8 +205,8 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
     if fixed:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
-        texts = zip(_PARTS, *map(_mask_parts, rows, masks), strict=True)
-        differing = tuple(part for part, earlier_text, later_text in texts if earlier_text != later_text)
+        earlier_texts, later_texts = map(_mask_parts, rows, masks)
+        differing = tuple(part for part, a, b in zip(_PARTS, earlier_texts, later_texts, strict=True) if a != b)
         if differing or before["verdict"] != after["verdict"]:
             comparison.changed.append(replace(change, differs=differing))
         else:

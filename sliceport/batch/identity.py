@@ -53,8 +53,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format accepts the model, the file of an array cannot be read, or a file at a URL cannot be
-            copied.
+        UsageError: No format accepts the model, or the file of an array or a file at a URL cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     states: dict[str, State] = {}
@@ -151,10 +150,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
     """Return the digest of an array's file, and note the state of a local file in `states`.
 
-    Return None if a local file is missing; the command will report that.
-
-    Raises:
-        UsageError: The file cannot be read, or a file at a URL cannot be copied.
+    Return None if a local file is missing; the command will report that. Raise a UsageError if it cannot be read.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))

@@ -275,8 +275,8 @@ class Search:
     ) -> tuple[OutputDiff, ...] | Failure:
         """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
-        The result is empty if the engine `good` fails. It is also empty if the whole model fails to run, because then
-        outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
+        The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
+        because then outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)

@@ -76,7 +76,7 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
     def fail(error: OSError) -> None:
         raise error
 
-    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]
+    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # folders of files that match
     for base, subfolders, files in os.walk(folder, onerror=fail):  # symlinks are not followed
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
