@@ -218,9 +218,9 @@ def _list_problems(row: Row) -> list[Finding]:
 
     If the model failed, or if no finding remains, add a finding with the verdict as its reason.
     """
-    problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
+    problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] in FAILURES or not problems:
         problems.append(finding(row["verdict"], message=row["message"]))
     return problems
