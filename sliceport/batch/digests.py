@@ -24,7 +24,7 @@ _SETTLED = 60.0
 """A digest is cached if the last change of the file was more than this number of seconds ago.
 
 A second change within one tick of the file system's clock leaves the times of the file as they are. A change through a
-memory map changes them only when the system writes the page to the disk, which takes up to 35 s on Linux.
+memory map changes the times only when the system writes the page to the disk, which takes up to 35 s on Linux.
 """
 
 _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")

@@ -226,7 +226,7 @@ class _Comparison:
                 return replace(report, failed=side.title, failed_model=model, failures=(result,))
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
-        # `Case.compare` requires that outputs are equal if all nodes of the model only move their elements.
+        # In a case of all nodes, `Case.compare` requires equal outputs where the nodes only move elements.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)

@@ -101,7 +101,7 @@ class OutputDiff:
 
     Attributes:
         name: Its name.
-        element: The element type of a tensor. Otherwise `sequence` or `nothing`; empty if such an output is different.
+        element: Its element type, `sequence` or `nothing`; empty if the two values are different and not both tensors.
         shape: Its sizes; for a sequence, the number of its elements.
         status: `equal` bit for bit, `close` within the tolerance, or `different`.
         kind: The kind of the difference; empty unless the output is different.
@@ -202,7 +202,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     if a.dtype == object:
         unequal = a != b
-    else:  # one row for the bytes of each element; an empty array gets a row, because NumPy cannot divide 0 bytes
+    else:  # one row for the bytes of each element; an empty array gets one row, because `reshape(0, -1)` fails
         unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     if not unequal.any():
         return OutputDiff(name, **attributes)
@@ -285,7 +285,7 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
 
 
 def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return `detail` and `samples` of an `OutputDiff` for the elements that `mask` marks: one at least."""
+    """Return `detail` and `samples` of an `OutputDiff` for the elements, one or more, that `mask` marks."""
     positions = np.flatnonzero(mask)
     samples = tuple(
         (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))

@@ -167,7 +167,7 @@ class Round:
                 outputs_of_cut = [value_files[name] for name in case.outputs]
                 lines.append(" ".join(("cut", file, "in", *inputs_of_cut, "out", *outputs_of_cut)))
             for name, file in value_files.items():
-                np.save(folder / file, np.asarray(values[name], order="C"))  # the programs read no other order
+                np.save(folder / file, np.asarray(values[name], order="C"))  # two of the programs read no other order
             for program in _PROGRAMS:
                 (folder / program).write_bytes((files(__package__) / "on_device" / program).read_bytes())
             for path in sorted(folder.iterdir()):

@@ -195,7 +195,7 @@ class Search:
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that the engine refuses alone, and search on for its failure; else `best`."""
+        """Return a case of the first node that is refused alone, and then search for its failure; otherwise `best`."""
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)

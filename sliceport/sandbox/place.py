@@ -39,7 +39,7 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a folder as a whole: fill a scratch folder beside it, then rename that or leave it to `collect_placements`.
+    """Write a folder as a whole: fill a scratch folder, and rename it or let `collect_placements` defer the renaming.
 
     Args:
         directory: The output folder.
@@ -76,7 +76,7 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
     def fail(error: OSError) -> None:
         raise error
 
-    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # folders of files that match
+    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # a folder is expected if a file in it is
     for base, subfolders, files in os.walk(folder, onerror=fail):  # symlinks are not followed
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
