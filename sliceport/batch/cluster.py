@@ -91,7 +91,7 @@ class _DaskRunner:
         self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
         """Futures that are done, with their results; None if the task failed."""
         self._refusals: dict[str, str] = {}
-        """Map the address of each worker that does not fit to the reason."""
+        """The reason why each worker that does not fit refuses the run, by its address."""
         self._fit: list[str] = []
         """Addresses of the workers that may fit."""
         self._limit = _MIN_FUTURES
@@ -155,7 +155,8 @@ class _DaskRunner:
         packed = pickle.dumps((job, task, journal, model))
 
         # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
-        # sliceport could not load.
+        # sliceport could not load. The function returns the address of the worker, and the outcome. If the worker
+        # refuses the run, it returns the reason instead of the outcome, as a predicate; see `serve`.
         def sliceport_task() -> tuple[str, Done | str]:
             from distributed import get_worker
 

@@ -31,11 +31,12 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
     Raises:
         RunStopped: The run is over.
-        UsageError: Results cannot be read or stored.
+        UsageError: Results cannot be read or stored, or no child process can be started.
     """
     if difference := describe_difference(needed_versions(), needed):
         return f"has {difference}, and would compute something else; install the same versions."
     job, task, journal, model = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
+    # A run that this worker has accepted is not checked again.
     if run not in _stop_events and (refusal := describe_refusal(job.root, journal, model)):
         return refusal
     stop_event = _stop_events.setdefault(run, threading.Event())

@@ -55,7 +55,7 @@ class ModelChange:
 
 @dataclass
 class RunComparison:
-    """Differences between two runs. A model can be in both `new` and `fixed`; `same` counts the equal models."""
+    """Differences between two runs. A model can be in both `new` and `fixed`. `same` is the number of equal models."""
 
     versions: list[Change] = field(default_factory=list)
     options: list[Change] = field(default_factory=list)
@@ -155,8 +155,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
     are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked in the rows first. Otherwise rows would differ only
-    because they name them.
+    Versions and options that differ between the runs are masked in the rows first. Otherwise each row that names such a
+    version or option would count as changed.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -205,8 +205,8 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
     if fixed:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
-        texts = zip(_PARTS, *map(_mask_parts, rows, masks), strict=True)
-        differing = tuple(part for part, earlier_text, later_text in texts if earlier_text != later_text)
+        earlier_texts, later_texts = map(_mask_parts, rows, masks)
+        differing = tuple(part for part, a, b in zip(_PARTS, earlier_texts, later_texts, strict=True) if a != b)
         if differing or before["verdict"] != after["verdict"]:
             comparison.changed.append(replace(change, differs=differing))
         else:
@@ -218,9 +218,9 @@ def _list_problems(row: Row) -> list[Finding]:
 
     If the model failed, or if no finding remains, add a finding with the verdict as its reason.
     """
-    problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
+    problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] in FAILURES or not problems:
         problems.append(finding(row["verdict"], message=row["message"]))
     return problems
@@ -250,10 +250,11 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     """
     version_patterns = []
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
-        escaped = re.escape(version)  # first in the pattern, because `re` searches fast for a literal prefix
-        version_patterns.append(
-            (version, re.compile(rf"{escaped}(?<![\w.]{escaped})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)"))
-        )
+        escaped = re.escape(version)
+        # The version comes before the check of what precedes it, because `re` searches fast for a literal prefix.
+        start = rf"{escaped}(?<![\w.]{escaped})"
+        build = r"(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?"
+        version_patterns.append((version, re.compile(rf"{start}{build}(?!\w|\.\d)")))
     option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))

@@ -23,8 +23,8 @@ _SMALL = 2**20
 _SETTLED = 60.0
 """A digest is cached if the last change of the file was more than this number of seconds ago.
 
-A second change within one tick of the file system's clock does not change the times of the file. A change through a
-memory map does so only when the system writes the page to the disk, which takes up to 35 s on Linux.
+A second change within one tick of the file system's clock leaves the times of the file as they are. A change through a
+memory map changes the times only when the system writes the page to the disk, which takes up to 35 s on Linux.
 """
 
 _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
@@ -49,14 +49,14 @@ def digest_file(path: str) -> str:
     with open(path, "rb") as file:
         before = os.fstat(file.fileno())
         is_settled = time.time() - before.st_ctime > _SETTLED
-        # A small file is hashed faster than the cache is read. Just after a change, another may leave the times as
-        # they are. On Windows, `st_ctime` is the time of creation, which does not show a change.
-        is_cached = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
+        # A small file is hashed faster than the cache is read. Just after a change, another change may leave the times
+        # as they are. On Windows, `st_ctime` is the time of creation, which does not show a change.
+        uses_cache = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
         token = repr(_state_of_status(before))
-        if is_cached and (digest := read_cached(token)) is not None:
+        if uses_cache and (digest := read_cached(token)) is not None:
             return digest
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if is_cached and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
+        if uses_cache and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
             write_cached(token, digest)
     return digest
 

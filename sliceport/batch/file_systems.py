@@ -91,7 +91,7 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
         for name, entry in list(folders.items()):
             path = f"{folder.rstrip('/')}/{name}/"
             if name.startswith(".") or entry.get("islink") or path in excluded:
-                del folders[name]
+                del folders[name]  # prunes the walk
         entries |= {entry["name"]: entry for entry in files.values()}
     fs.invalidate_cache()  # frees memory: the cache holds an entry for every file
     return entries
@@ -125,7 +125,7 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: The action raises it.
-        UsageError: The action raises anything else.
+        RemoteError: The action raises anything else.
     """
     for delay in (*_DELAYS, None):
         try:

@@ -16,7 +16,7 @@ from sliceport.batch.names import is_url
 from sliceport.batch.remote_models import download, list_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, UsageError
 from sliceport.formats import format_of
 
 _MISSING = "missing"
@@ -53,15 +53,15 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format accepts the model, or the model cannot be copied.
+        UsageError: No format accepts the model, or the file of an array or a file at a URL cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
-    files: dict[str, State] = {}
+    states: dict[str, State] = {}
     path = "" if is_url(task.location) else task.location
     try:
         digests = None
         if path:
-            digests = _digest_files(path, files)
+            digests = _digest_files(path, states)
         elif not downloads:
             digests = _read_cached_digests(task.location)
         if digests is None:
@@ -73,7 +73,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
         "options": options,
-        "inputs": {name: _digest_input(file, folder, files) for name, file in options.get("inputs", {}).items()},
+        "inputs": {name: _digest_input(file, folder, states) for name, file in options.get("inputs", {}).items()},
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,
@@ -81,23 +81,25 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "beside": digests,
     }
     key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
-    return Identity(key, path, files)
+    return Identity(key, path, states)
 
 
-def _digest_files(path: str, files: dict[str, State]) -> Digests:
-    """Hash the files of a local model, and note their states in `files`.
+def _digest_files(path: str, states: dict[str, State]) -> Digests:
+    """Hash the files of a local model, and note their states in `states`. A missing file has the digest `_MISSING`.
 
     Raises:
         ModelError: The path is not a file.
+        UsageError: No format accepts the model.
         OSError: A file cannot be read.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise ModelError("it is a folder, a pipe or a device, not a file.")
-    files[path] = state_of(path)
+    # A state is read before the content, so that `Identity.is_current` also finds a change during the reading.
+    states[path] = state_of(path)
     digests = {"": digest_file(path)}
     for name in list_beside(path):
         file = os.path.join(os.path.dirname(path), name)
-        files[file] = state_of(file)
+        states[file] = state_of(file)
         digests[name] = digest_file(file) if os.path.isfile(file) else _MISSING
     return digests
 
@@ -119,7 +121,9 @@ def _read_cached_digests(url: str) -> Digests | None:
                 return None
             digests[name] = cached
         return digests
-    except (FileNotFoundError, ValueError):  # if the model is missing, the download raises the error
+    except (FileNotFoundError, ValueError):
+        # If a file is missing or cannot be read, the download raises the error (UsageError is a ValueError). `json`
+        # raises a ValueError if the model was cached as a data file of another, so that its entry has no names.
         return None
 
 
@@ -143,15 +147,18 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
     return options
 
 
-def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | None:
-    """Return the digest of an array's file, and note the state of a local file in `files`.
+def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
+    """Return the digest of an array's file, and note the state of a local file in `states`.
 
-    Return None if the file is missing; the command will report that.
+    Return None if a local file is missing; the command will report that. Raise a UsageError if it cannot be read.
     """
-    if not is_url(file):
-        files[file] = state_of(file)
+    if is_url(file):
+        return digest_file(fetch(file, folder))
+    states[file] = state_of(file)
+    try:
         return digest_file(file) if os.path.isfile(file) else None
-    return digest_file(fetch(file, folder))
+    except OSError as error:
+        raise UsageError(f"input file '{file}' cannot be read ({error.strerror or error}).") from error
 
 
 def fetch(location: str, folder: Path) -> str:

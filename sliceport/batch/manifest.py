@@ -75,6 +75,8 @@ class Manifest:
     def options_of(self, model: str) -> dict[str, Any]:
         """Return the options for a model, a URL or a path relative to the current folder.
 
+        The entries that match the model no longer count as unused.
+
         `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. Either is
         missing if it would be empty.
         """
@@ -128,7 +130,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     name = os.fspath(path)
     is_toml = name.endswith(".toml")
     if not is_toml and not name.endswith((".jsonl", ".ndjson")):
-        raise UsageError(f"manifest '{name}' must end in .toml or .jsonl.")
+        raise UsageError(f"manifest '{name}' must end in .toml, .jsonl or .ndjson.")
     text = _read_text(name)
     where, defaults, entries = "the top", Entry("", ""), dict[str, Entry]()
     try:  # `where` names the part with a mistake
@@ -204,7 +206,7 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
     """Check the data of an entry, and build the entry. The defaults have no key `model`, so `keys` lacks it."""
     if not isinstance(data, dict):
-        raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {quote(data)}")
+        raise _Mistake(f"an entry must be an object with the keys {', '.join(keys)}, got {quote(data)}")
     _check_keys(data, keys)
     model = data.get("model", "")
     if "model" in keys and (not isinstance(model, str) or not model or "\0" in model):

@@ -135,8 +135,8 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
 def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
     """Return whether a stored result can be used, so that the model need not run again.
 
-    It cannot if the model failed and the run retries failures. It cannot if the model crashed or exceeded a limit, and
-    this run allows more time or memory. Nor can it if the output files are missing.
+    The model must run again if it failed and the run retries failures, if it crashed or exceeded a limit and this run
+    allows more time or memory, or if the output files are missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False

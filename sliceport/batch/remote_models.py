@@ -26,26 +26,29 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     is_http = HTTP.match(path) is not None
     excluded = {f"{folder.rstrip('/')}/" for other_fs, folder in map(open_file_system, leave_out) if other_fs == fs}
     wildcard = WILDCARD.search(path.replace("?", "_") if is_http else path)  # `?` begins a query in HTTP
+    name_ends = tuple(suffixes)
     try:
         if wildcard is not None:
             entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
             root = path[: wildcard.start()].rpartition("/")[0]
-            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
+            if path[-1] not in "*?]":  # a pattern such as `*.pb` has its own suffix
+                name_ends = ("",)
         # A web server does not say that a path is a folder.
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
-            entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path, tuple(suffixes)
+            entries, root = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path
         else:
             yield url
             return
     except FileNotFoundError:
         raise UsageError(f"source '{url}' is not there.") from None
-    finds_hidden = wildcard is not None and "/." in path
+    # As in the local `_glob`, a dot counts at the start of a part from the first wildcard on.
+    finds_hidden = wildcard is not None and "/." in f"/{path[len(root) :]}"
     root = f"{root.rstrip('/')}/" if root else ""
     # A source is entered even if it lies in a folder to leave out, or is one.
     excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
-        is_file = entries[name]["type"] == "file" and name.endswith(ends)
+        is_file = entries[name]["type"] == "file" and name.endswith(name_ends)
         if is_file and not is_hidden and not name.startswith(excluded_below):
             yield to_url(url, name)
 
@@ -58,7 +61,7 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
         changed meanwhile or is not known.
 
     Raises:
-        UsageError: The model cannot be read.
+        UsageError: The model or another of its files cannot be read, or no format accepts the model.
         MissingExtra: A package for such URLs is not installed.
     """
     path = open_file_system(url)[1]
@@ -78,7 +81,11 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
 
 
 def list_beside(model: str) -> list[str]:
-    """Return the names of the other files of a model, relative to its folder. Leave out files outside of it."""
+    """Return the names of the other files of a model, relative to its folder. Leave out files outside this folder.
+
+    Raises:
+        UsageError: No format accepts the model.
+    """
     model_format = format_of(model)
     names = map(PurePosixPath, model_format.files_beside(model) if isinstance(model_format, ManyFiles) else ())
     return [str(name) for name in names if name.parts and not name.is_absolute() and ".." not in name.parts]

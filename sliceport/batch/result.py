@@ -88,7 +88,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that replaces the model's path in a text by `MODEL`, and removes folders of this machine."""
     # Some messages contain the path in the form of `repr`.
-    escaped, literal = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
+    escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     if len(Path(path).parent.parts) > 2:  # names of nodes may also begin with a folder such as /model
@@ -97,7 +97,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
 
     def hide(text: str) -> str:
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        hidden = hidden if literal == escaped else hidden.replace(literal, MODEL)
+        hidden = hidden if escaped_repr == escaped else hidden.replace(escaped_repr, MODEL)
         for prefix in prefixes:
             hidden = hidden.replace(prefix, "")
         return _ABSOLUTE.sub(_name_existing, hidden)

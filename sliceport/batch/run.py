@@ -124,6 +124,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
 
     Raises:
         UsageError: No source has a model.
+        MissingExtra: A package for a URL is not installed.
     """
     needs_passes = batch.job.command == "rewrite"  # files of formats without passes are not models for it
     readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]

@@ -48,6 +48,7 @@ class Journal:
         self._started = header["started"]
         started = header["started"].replace(":", "")  # Windows forbids colons in names of files
         self.name = f"{_JOURNALS}/{started}-{secrets.token_hex(4)}.jsonl"
+        """The name of the journal's file in the store. Names are sorted by the start of the run."""
         self._lines: list[str] = []
         self._add(header)
         self.store_lines()
@@ -55,7 +56,7 @@ class Journal:
     def add(self, done: Done) -> None:
         """Add a line for a model. If the last call of `store_lines` was more than 30 seconds ago, call it again."""
         self._add({name: value for name, value in vars(done).items() if value is not None})
-        if time.monotonic() - self._written > _INTERVAL:
+        if time.monotonic() - self._last_stored > _INTERVAL:
             self.store_lines()
 
     def store_lines(self) -> None:
@@ -64,7 +65,7 @@ class Journal:
         self._add({_WRITTEN: max(now(), self._started)})
         if self._lines:
             self._store.write(self.name, "".join(self._lines).encode("ascii"))
-        self._written = time.monotonic()
+        self._last_stored = time.monotonic()
 
     def _add(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line) + "\n"

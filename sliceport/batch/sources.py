@@ -50,9 +50,9 @@ def expand(
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
     Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
-    start of a part. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
-    model is another model. `leave_out` lists folders, or URLs of folders, such as the folder of the results. They are
-    entered only if a source begins in them.
+    start of a part from the first wildcard on. The models of a folder or glob are sorted by name. Two names of one path
+    are one model. A link to a model is another model. `leave_out` lists folders, or URLs of folders, such as the folder
+    of the results. They are entered only if a source begins in them.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -123,10 +123,10 @@ class _Search:
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
-        name = with_slashes(source)
+        name = source if is_url(source) else with_slashes(source)
         is_empty = True
         try:
-            for result in self._expand(source, name):
+            for result in self._expand(name):
                 is_empty = False
                 yield result
         except UsageError as error:
@@ -135,26 +135,27 @@ class _Search:
         if is_empty:
             yield BadSource(name, f"source {name!r} matches no model.")
 
-    def _expand(self, source: str, name: str) -> Iterator[str | BadSource]:
+    def _expand(self, source: str) -> Iterator[str | BadSource]:
+        """Yield the models of a source, which is a URL or a path with `/` between folders."""
         if is_url(source):
             yield from find_models(source, self.suffixes, self.urls)
         elif not source or "\0" in source:
-            raise UsageError(f"source {name!r} is not the name of a file.")
-        elif os.path.isdir(name):
-            yield from self._walk(name)
-        elif os.path.lexists(name):
-            yield name
-        elif has_wildcards(name):
-            yield from self._glob(name)
+            raise UsageError(f"source {source!r} is not the name of a file.")
+        elif os.path.isdir(source):
+            yield from self._walk(source)
+        elif os.path.lexists(source):
+            yield source
+        elif has_wildcards(source):
+            yield from self._glob(source)
         else:
             reason = "is not there"
             try:
-                os.lstat(name)
+                os.lstat(source)
             except (FileNotFoundError, NotADirectoryError):
                 pass
             except OSError as error:  # such as a folder that may not be searched
                 reason = f"cannot be read ({error.strerror or error})"
-            raise UsageError(f"source {name!r} {reason}.")
+            raise UsageError(f"source {source!r} {reason}.")
 
     def _read_list(self, source: str) -> Iterator[str | BadSource]:
         name = with_slashes(source)
@@ -193,6 +194,7 @@ class _Search:
                 folders[:] = sorted(name for name in folders if name[0] != ".") if is_new else []  # prunes the walk
                 if is_new:
                     entered.add(real)
+                    # A user who gives `.` as a source writes the names in it without `./`.
                     prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
                     models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
                 starts += [link for name in folders if os.path.islink(link := os.path.join(folder, name))]
@@ -206,7 +208,7 @@ class _Search:
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
         # A `**` at the end matches only folders; `*` is added to match the files in them.
-        wild = parts[fixed_count:] + ["*"] * (parts[-1] == "**")
+        wild = [*parts[fixed_count:], "*"] if parts[-1] == "**" else parts[fixed_count:]
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)
         try:

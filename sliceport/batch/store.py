@@ -89,7 +89,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder that `new_scratch` made."""
+        """Remove a folder of `new_scratch`, those of killed processes, and the folder around them if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine
@@ -112,7 +112,8 @@ class Folder(Store):
         return None
 
     def has(self, name: str) -> bool:
-        return Path(self.root, name).exists()
+        with self._reported("read", name):
+            return Path(self.root, name).exists()
 
     def names(self, folder: str) -> list[str]:
         with self._reported("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
@@ -203,7 +204,7 @@ def open_store(root: str) -> Store:
     """Open the store at a folder or URL. A folder is made when something is written.
 
     Raises:
-        UsageError: The folder is a file, or it has no name.
+        UsageError: The folder is a file, its name is empty or contains NUL, or the protocol of the URL is not known.
         MissingExtra: The root is a URL, and a package for such URLs is not installed.
     """
     if is_url(root):

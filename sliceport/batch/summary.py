@@ -147,4 +147,4 @@ def count_more(count: int) -> list[str]:
     >>> count_more(3), count_more(0)
     (['  and 3 more'], [])
     """
-    return [f"  and {count:,} more"] * (count > 0)
+    return [f"  and {count:,} more"] if count > 0 else []

@@ -135,7 +135,7 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return the values called `names`. An engine computes the values that are not in `known` from those in it.
+    """Return the values called `names`. An engine computes the values that `known` lacks from the values in `known`.
 
     Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input that is not
     in `known`.
@@ -162,7 +162,8 @@ def compute_all(
     """
     yield from inputs.items()
     names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
-    computed, chunk_size = dict(inputs), _FIRST_CHUNK if wanted is None else len(names)
+    computed = dict(inputs)
+    chunk_size = _FIRST_CHUNK if wanted is None else len(names)
     while names:
         progress.say(f"computing the values of the model: {len(names)} left")
         chunk, later = names[:chunk_size], names[chunk_size:]
@@ -174,7 +175,8 @@ def compute_all(
         if values is None:  # the chunk is one value
             dependents = _find_dependents(graph, chunk[0])
             last_dependent = [name for name in later if name in dependents][-1:]
-            # If a dependent can be computed, the node does not fail: its value only cannot be an output.
+            # If a dependent can be computed, the node does not fail: its value only cannot be an output. No node reads
+            # the last dependent, so it is mostly an output of the model, which can be an output of any run.
             if not last_dependent or compute(graph, side, computed, last_dependent) is None:
                 names = [name for name in later if name not in dependents]
             continue

@@ -68,17 +68,19 @@ def diff(
         seed: The seed of the first random inputs.
         seeds: The number of sets of random inputs to try at most. The first set on which outputs differ is the last.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
-        tolerance: The accepted difference of computed outputs. A mapping contains it by the names of outputs, and under
-            an empty name for all other outputs. None stands for the default of each element type. An output whose
-            elements are only moved must be equal.
+        tolerance: The accepted difference of computed outputs. A mapping has a tolerance for each named output, and one
+            under an empty name for all other outputs. None stands for the default of each element type. An output
+            whose elements are only moved must be equal.
         budget: Seconds for the comparison and the search; None for no limit.
         resume: A folder that keeps the results of runs, so that a later call with the same folder continues this call.
 
     Raises:
-        UsageError: An option or a recorded output does not fit, or `diff` cannot cut models of a format.
+        UsageError: An option does not fit, `diff` cannot cut models of a format, the two models have different inputs
+            or outputs, a recorded value cannot be read, or the folder of `resume` cannot be made.
         ModelError: A model cannot be read, or neither engine runs its model.
         MissingExtra: A package is not installed.
         BudgetSpent: The budget ends before the outputs are compared.
+        ChildLost: The machine ended the process of a run, or did not start it.
     """
     if seeds < 1:
         raise UsageError(f"{spell('seeds', '--seeds')} must be at least 1, got {seeds}.")
@@ -154,12 +156,12 @@ class _Comparison:
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare the outputs with those of each recorded data set in a folder, until they differ."""
-        for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:
-            inputs, expected = (
+        for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:  # a folder without data sets is one itself
+            inputs, recorded = (
                 {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
                 for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
             )
-            expected = {name: expected[self.names[name]] for name in self.second.outputs}
+            expected = {name: recorded[self.names[name]] for name in self.second.outputs}
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
@@ -182,24 +184,25 @@ class _Comparison:
         runs: list[_Run] = []
         for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
-            inputs, *more = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
+            inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
-            runs.append(_Run(inputs, expected, expected, more))  # the second run replaces `actual` below
+            runs.append(_Run(inputs, expected, expected, more_inputs))  # the second run replaces `actual` below
             if not isinstance(expected, Failure):
                 return replace(runs[-1], actual=self._run_second(inputs))
-        first = replace(runs[0], actual=self._run_second(runs[0].inputs))
-        if isinstance(first.actual, Failure) and isinstance(first.expected, Failure):
+        run = replace(runs[0], actual=self._run_second(runs[0].inputs))
+        if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
             raise ModelError(
-                f"neither engine runs the model{with_shapes(shapes)}: on {self.bad}, {first.actual.message}; "
-                f"on {self.good}, {first.expected.message}."
+                f"neither engine runs the model{with_shapes(shapes)}: on {self.bad}, {run.actual.message}; "
+                f"on {self.good}, {run.expected.message}."
             )
-        return first
+        return run
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
         """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
         outputs = self._run_side(self.good, self.first, inputs)
         if isinstance(outputs, Failure):
             return outputs
+        # Engines leave out outputs of types that they cannot return.
         return {name: outputs[self.names[name]] for name in self.second.outputs if self.names[name] in outputs}
 
     def _run_second(self, inputs: Mapping[str, Array]) -> Result:
@@ -223,7 +226,7 @@ class _Comparison:
                 return replace(report, failed=side.title, failed_model=model, failures=(result,))
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
-        # A case of all nodes knows the outputs whose elements are only moved, which must be equal.
+        # In a case of all nodes, `Case.compare` requires equal outputs where the nodes only move elements.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
@@ -240,11 +243,11 @@ class _Comparison:
             else:
                 self._find_parts(run, report.failures, parts, notes)
         except BudgetSpent as error:
-            notes.append(f"{error}, before a node was found" + " for each output" * bool(parts))
+            notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first whose outputs or failure change; None if nothing changes."""
+        """Run both engines again. Return the first with another failure, or outputs beyond the tolerance, or None."""
         # The results of earlier runs, which are kept in a folder, would always be the same.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
@@ -252,10 +255,13 @@ class _Comparison:
             (self.bad, run.actual, repeats._run_second(run.inputs)),
             (self.good, run.expected, repeats._run_first(run.inputs)),
         ):
-            if isinstance(result, Failure) or isinstance(repeated, Failure):
-                if not (isinstance(result, Failure) and isinstance(repeated, Failure) and repeated.is_like(result)):
-                    return side
-            elif any(output.kind for output in compare_outputs(repeated, result, {})):
+            if isinstance(result, Failure):
+                is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
+            elif isinstance(repeated, Failure):
+                is_steady = False
+            else:
+                is_steady = all(output.failure is None for output in compare_outputs(repeated, result, {}))
+            if not is_steady:
                 return side
         return None
 
@@ -272,7 +278,7 @@ class _Comparison:
             if not (pair.is_matched or failures[0].is_of_run or len(self.second.nodes) == 1):
                 notes.append("the models share no values that diff can match, so that only their outputs are compared")
                 return
-            results = ((each, pair.find(each.output, self._tolerance_for(each.output))) for each in failures)
+            results = ((each, pair.find_next_part(each.output, self._tolerance_for(each.output))) for each in failures)
         else:  # the search needs one model only: the only model, or the first of two if its engine does not run it
             graph, other = (self.first, bad) if is_pair else (self.second, good)
             results = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
@@ -290,7 +296,8 @@ class _Comparison:
             else:
                 notes.append("no part of the model that was cut out fails like the whole")
                 if is_pair and str(bad) == str(good):
-                    notes.append("compare each model alone: sliceport diff MODEL --on ENGINE")
+                    call = spell("diff(model, on=engine)", "sliceport diff MODEL --on ENGINE")
+                    notes.append(f"compare each model alone: {call}")
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
@@ -318,9 +325,10 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     defects = [*case.graph.find_defects(model, bad.engine.name)]
     # If engines disagree about a node, the engine of the expected outputs may also cause the difference.
     defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
-    nodes = ""
+    counterpart_text = ""
     if counterpart is not None:
-        nodes = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
+        counterpart_text = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
         if counterpart.nodes:  # the node with the defect may be one that an optimizer or a converter removed
             defects += counterpart.graph.find_defects(counterpart.model, bad.engine.name)
-    return Part(case, bad, good, model, actual, expected, outputs, cause, tuple(dict.fromkeys(defects)), nodes)
+    unique_defects = tuple(dict.fromkeys(defects))
+    return Part(case, bad, good, model, actual, expected, outputs, cause, unique_defects, counterpart_text)

@@ -101,14 +101,14 @@ class OutputDiff:
 
     Attributes:
         name: Its name.
-        element: Its element type; `sequence` or `nothing` if it is not a tensor.
-        shape: Its sizes.
+        element: Its element type, `sequence` or `nothing`; empty if the two values are different and not both tensors.
+        shape: Its sizes; for a sequence, the number of its elements.
         status: `equal` bit for bit, `close` within the tolerance, or `different`.
         kind: The kind of the difference; empty unless the output is different.
         detail: The first difference, as the end of a sentence; empty unless the output is different.
         tolerance: The accepted difference.
         absolute: The largest difference of finite elements; 0 if it was not measured.
-        relative: `absolute` divided by the largest finite magnitude of the expected output.
+        relative: `absolute` divided by the largest finite magnitude of the expected output, or by 1 if that is 0.
         ulps: The largest number of steps, from one float to the next, between an element and the expected element; None
             if it was not measured.
         distribution: A line about the differences of all elements, or an empty string.
@@ -169,16 +169,14 @@ def compare_outputs(
 
     The tolerance of an output that is missing in `tolerances` is the default of its type.
     """
-    return tuple(
-        compare_values(name, actual[name], expected[name], tolerances.get(name))
-        if name in actual and name in expected
-        else _different(
-            name,
-            "missing",
-            f"it was {'computed, but not expected' if name in actual else 'expected, but not computed'}",
-        )
-        for name in dict.fromkeys((*expected, *actual))
-    )
+    compared = []
+    for name in dict.fromkeys((*expected, *actual)):
+        if name in actual and name in expected:
+            compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
+        else:
+            reason = "computed, but not expected" if name in actual else "expected, but not computed"
+            compared.append(_different(name, "missing", f"it was {reason}"))
+    return tuple(compared)
 
 
 def _different(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
@@ -204,20 +202,30 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     if a.dtype == object:
         unequal = a != b
-    else:  # one row for the bytes of each element
+    else:  # one row for the bytes of each element; an empty array gets one row, because `reshape(0, -1)` fails
         unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     if not unequal.any():
         return OutputDiff(name, **attributes)
     # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
         return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
-    # NaN must be in the same elements, and so must infinity, with the same sign.
-    for kind, is_special in (("nan", np.isnan), ("infinity", lambda wide: np.where(np.isinf(wide), np.sign(wide), 0))):
-        if tolerance != EXACT and a.dtype.kind not in "iu":
-            special = is_special(widen(a)) != is_special(widen(b))
-            if special.any():
-                return _different(name, kind, **_describe_first(special, a, b, actual.shape), **attributes)  # type: ignore[arg-type]
+    if tolerance != EXACT and a.dtype.kind not in "iu":
+        # NaN must be in the same elements, and so must infinity, with the same sign.
+        wide_a, wide_b = widen(a), widen(b)
+        masks: dict[Kind, Array] = {
+            "nan": np.isnan(wide_a) != np.isnan(wide_b),
+            "infinity": (_signs_of_infinity(wide_a) != _signs_of_infinity(wide_b)).any(axis=1),
+        }
+        for kind, mask in masks.items():
+            if mask.any():
+                return _different(name, kind, **_describe_first(mask, a, b, actual.shape), **attributes)
     return _compare_finite(name, a, b, unequal, tolerance, attributes)
+
+
+def _signs_of_infinity(wide: Array) -> Array:
+    """Return a row for each element: the sign of its real and imaginary part if that is infinite, otherwise 0."""
+    parts = wide.view(np.float64).reshape(wide.size, -1)
+    return np.where(np.isinf(parts), np.sign(parts), 0)
 
 
 def _compare_finite(
@@ -232,11 +240,11 @@ def _compare_finite(
         differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
         largest = float(np.abs(np.where(finite, widen(expected), 0)).max(initial=0.0))
     ulps = _count_ulps(actual, expected, finite) if "float" in actual.dtype.name else None
-    is_wrong = unequal & (differences > max(tolerance.absolute, tolerance.relative * largest))
-    if tolerance == EXACT:
-        is_wrong = unequal
-    elif ulps is not None and tolerance.ulps:
-        is_wrong &= ulps > tolerance.ulps  # an element within any one bound is accepted
+    is_wrong = unequal
+    if tolerance != EXACT:  # an element within any one bound is accepted
+        is_wrong = unequal & (differences > max(tolerance.absolute, tolerance.relative * largest))
+        if ulps is not None and tolerance.ulps:
+            is_wrong &= ulps > tolerance.ulps
     measures: dict[str, Any] = {
         "absolute": float(differences.max(initial=0.0)),
         "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
@@ -264,18 +272,20 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
 
     def rank(flat: Array) -> Array:
         unsigned = np.dtype(f"u{flat.dtype.itemsize}")
+        # The bits of 1 and -1 differ in the sign bit alone. In types below a byte, it is not the top bit of the byte.
         one, minus_one = np.array([1, -1]).astype(flat.dtype).view(unsigned)
+        sign_bit = int(minus_one) - int(one)
         # The difference of two 64-bit integers may not fit into int64.
         integers = flat.view(unsigned).astype(object if unsigned.itemsize == 8 else np.int64)
-        # A float is a sign bit and a magnitude, so the bits of negative floats, as integers, count backwards.
-        return np.where(np.signbit(widen(flat)), int(minus_one) - int(one) - integers, integers)
+        # A float is a sign bit and a magnitude, so a negative float gets minus the integer of its magnitude.
+        return np.where(np.signbit(widen(flat)), sign_bit - integers, integers)
 
     distances = np.abs(rank(a) - rank(b)).astype(np.float64)
     return np.where(finite, distances, 0.0)
 
 
 def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return `detail` and `samples` of an `OutputDiff` for the elements that `mask` marks, which must not be empty."""
+    """Return `detail` and `samples` of an `OutputDiff` for the elements, one or more, that `mask` marks."""
     positions = np.flatnonzero(mask)
     samples = tuple(
         (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))

@@ -11,7 +11,7 @@ from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.formats import InputShapes
 
-Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
+Runner = Callable[[WholeModel, Mapping[str, Array]], dict[str, Value]]
 """Runs a model and returns its outputs."""
 
 
@@ -86,6 +86,8 @@ class ModelToRun(Protocol):
     ) -> dict[str, Array]:
         """Return the given arrays, and random arrays for the other inputs.
 
+        An array for an input with a default is not returned: it replaces the default in this model.
+
         Args:
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
@@ -140,12 +142,15 @@ class Graph(ModelToRun, Protocol):
         """
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
-        """Yield each run of a body of a control flow node, such as each iteration of a Loop. Other nodes have none.
+        """Yield the runs of the bodies of a control flow node, such as the first iterations of a Loop.
+
+        Other nodes have no bodies.
 
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: A function that runs a body, so that its outputs become inputs of the next iteration.
+            run: A function that runs a body, so that its outputs become inputs of the next iteration. Errors that it
+                raises pass through, such as `RunFailed` from `Side.run`.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:

@@ -148,9 +148,10 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
 def random_array(
     dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, end: int, start: int = 0
 ) -> Array:
-    """Return random elements: normally distributed floats, integers from `start` to `end` - 1, booleans, or strings.
+    """Return random elements: floats, complex numbers, integers from `start` to `end` - 1, booleans, or strings.
 
-    Integers of less than a byte are below 2. Strings consist of 1 to 3 digits.
+    Floats and complex numbers are normally distributed. Integers of less than a byte are below 2. Strings consist of 1
+    to 3 digits.
 
     Raises:
         UsageError: The array has more than `_MAX_RANDOM` elements, or NumPy cannot represent its shape.

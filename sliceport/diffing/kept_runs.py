@@ -46,7 +46,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Write the result of a run, unless it is a crash or a lack of memory, or contains strings or non-arrays."""
+        """Write a result, if possible. Leave out crashes, lacks of memory, and outputs with strings or non-arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process

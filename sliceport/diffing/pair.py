@@ -49,16 +49,18 @@ class Fingerprint:
             # NaN and infinities become large finite numbers, so that the sums depend on their positions.
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
             # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
-            # arrays may have one sum in common by chance, but hardly three.
+            # arrays may have one sum in common by chance, but hardly three. All arrays of one size get the same signs.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
     def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value has the same type and shape, and equal bytes or close `sums`."""
-        if self.kind != other.kind or not self.sums:
-            return self.kind == other.kind and self.digest == other.digest
+        """Return whether another value has the same type and shape, and close `sums`; without sums, equal bytes."""
+        if self.kind != other.kind:
+            return False
+        if not self.sums:
+            return self.digest == other.digest
         return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
 
 
@@ -85,7 +87,7 @@ class _Candidate(NamedTuple):
 
 
 class Pair:
-    """Two models that should compute the same.
+    """Two models that should compute the same. The constructor runs both models to match their values.
 
     Args:
         first: The model that is right by definition.
@@ -97,6 +99,9 @@ class Pair:
     Attributes:
         note: A sentence about how many values were matched, and how.
         is_matched: Whether any computed value was matched, apart from outputs that differ.
+
+    Raises:
+        BudgetSpent: The time is over. `find_next_part` raises it, too.
     """
 
     def __init__(
@@ -120,9 +125,8 @@ class Pair:
         is_same = [operator == other for operator, other in pairs if other is not None]
         self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
         counts = self._match(*self._run_both(runs))
-        self.is_matched = not {*second.inputs, *second.outputs}.issuperset(self._different) or any(
-            name not in second.inputs for name in self._close
-        )
+        inner_differences = self._different.keys() - {*second.inputs, *second.outputs}
+        self.is_matched = bool(inner_differences or self._close.keys() - set(second.inputs))
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
         value_count = sum(len(node.writes) for node in second.nodes)
         self.note = f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
@@ -133,25 +137,26 @@ class Pair:
         The models run on each set of inputs in `runs`. One set is enough if values can be matched by their names: names
         can be trusted, and each value of the second model has a namesake in the first.
         """
-        all_prints: list[list[dict[str, Fingerprint]]] = []
+        kept: list[tuple[dict[str, Fingerprint], dict[str, Fingerprint]]] = []
         for inputs in runs:
             renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
-            prints = [
+            expected, actual = (
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
-            ]
-            # Runs in which a model stopped before it had computed all values are left out.
-            if not all_prints or list(map(set, prints)) == list(map(set, all_prints[0])):
-                all_prints.append(prints)
-            if self._are_names_kept and prints[0].keys() >= {self._names.get(name, name) for name in prints[1]}:
+            )
+            # A run is left out if a model computed other values than in the first run, such as fewer after a failure.
+            if not kept or (expected.keys(), actual.keys()) == (kept[0][0].keys(), kept[0][1].keys()):
+                kept.append((expected, actual))
+            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
                 break  # further runs are only needed to match values by their fingerprints
-        expected, actual = (
-            {name: tuple(prints[i][name] for prints in all_prints) for name in all_prints[0][i]} for i in range(2)
+        first_expected, first_actual = kept[0]
+        return (
+            {name: tuple(prints[name] for prints, _ in kept) for name in first_expected},
+            {name: tuple(prints[name] for _, prints in kept) for name in first_actual},
         )
-        return expected, actual
 
     def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
-        """Match values of the second model with values of the first, and return the number of matches of each kind."""
+        """Match values of both models: fill `_equal`, `_close` and `_different`. Count the matches of each kind."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
@@ -187,9 +192,10 @@ class Pair:
         readers = [_list_readers(graph) for graph in (self._first, self._second)]
         matched = self._close | self._different
         for node in self._second.nodes:
-            is_matched = not matched.keys().isdisjoint(node.writes)
+            if not matched.keys().isdisjoint(node.writes):
+                continue
             reads = tuple(matched.get(name, "") for name in node.reads)
-            for other in () if is_matched else nodes_by_reads.get(reads, ()):
+            for other in nodes_by_reads.get(reads, ()):
                 written_pairs = dict(zip(node.writes, other.writes, strict=False))
                 is_alike = node.op_type == other.op_type or all(
                     readers[1][name] == readers[0][first_name] for name, first_name in written_pairs.items()
@@ -200,7 +206,7 @@ class Pair:
                     unmatched.difference_update(other.writes)
                     break
 
-    def find(self, output: str, tolerance: Tolerance | None) -> Located | None:
+    def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
         """Return the first part of the second model whose value differs; None if there is no such part.
 
         Later calls take the value of this part from the first model, so that they find other parts.
@@ -231,7 +237,8 @@ class Pair:
         A part begins at values that are close in both models. The last parts begin at equal values instead, because
         small deviations may add up to a difference.
         """
-        path = sorted(find_ancestors(self._second, outputs, self._equal))  # a close value may still be the cause
+        # The path begins at equal values alone, because the nodes before a close value may still be the cause.
+        path = sorted(find_ancestors(self._second, outputs, self._equal))
         written = [name for number in path for name in self._second.nodes[number].writes]
         different = [name for name in written if name in self._different][:_MAX_CANDIDATES]
         targets = [(name, self._different[name], self._close) for name in different]
@@ -289,12 +296,16 @@ class Pair:
                 # Both bodies run on the same values, but a format or an optimizer may have given them other names.
                 names = _match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
+                    # Without values, outputs are matched by name, or else by position.
                     outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
                     names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
                 else:
                     names |= _match_by_value(expected, actual, has_faults=True)
-                inner = Pair(first.graph, second.graph, self._sides, names, [{**second.inputs, **first.inputs}])
-                inner_part = inner.find("", tolerance)
+                # `_run_both` reads an input of the second body that `names` lacks under its own name. All other inputs
+                # have their names in the first body, so those of the first body replace namesakes.
+                inputs = {**second.inputs, **first.inputs}
+                inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
+                inner_part = inner.find_next_part("", tolerance)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
                     return inner_part._replace(case=replace(inner_part.case, scope=scope, holder=case.culprit))
@@ -334,4 +345,4 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
     for node in sorted(graph.nodes, key=lambda node: node.op_type):
         for name in node.reads:
             readers.setdefault(name, []).append(node.op_type)
-    return {name: [""] * (name in graph.outputs) + operators for name, operators in readers.items()}
+    return {name: ["", *operators] if name in graph.outputs else operators for name, operators in readers.items()}

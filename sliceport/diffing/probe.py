@@ -144,9 +144,11 @@ class Path:
                 yield Cut("spread", high, depth=depth)  # all values are outputs, so the device cannot fuse nodes
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
-        # WAYS sizes that divide the range evenly, or all sizes if the range has fewer nodes.
+        # The ends of WAYS equal parts of the range, rounded up. A range of fewer nodes is treated as one of WAYS nodes,
+        # so that each part is one node, and the ends beyond `high` are left out.
         length = max(high - low, WAYS)
-        sizes = [size for i in range(1, WAYS + 1) if (size := low + -(-length * i // WAYS)) <= high]
+        ends = [low + (length * i + WAYS - 1) // WAYS for i in range(1, WAYS + 1)]
+        sizes = [end for end in ends if end <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)
         if high - low <= WAYS:  # every node of the range ends a prefix, so one round suffices if each also runs alone
             yield from (Cut("around", size) for size in sizes)

@@ -98,10 +98,11 @@ def probe(
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: An option does not fit, the folder exists or cannot be made, or a probe cannot hold an input or any
-            output of the model.
+        UsageError: An option does not fit, the folder exists or cannot be written, or a probe cannot hold an input or
+            any output of the model.
         ModelError: The model cannot be read, or the reference does not run it.
         MissingExtra: A package is not installed.
+        MemoryError: The reference lacks memory.
     """
     graph = open_graph(model)
     arrays = read_inputs(inputs)
@@ -138,7 +139,8 @@ class Round:
         """Choose the parts of the model to run in this round, and write a folder that runs them on a device.
 
         Raises:
-            UsageError: The folder exists or cannot be made, or a probe cannot hold an input or any output of the model.
+            UsageError: The folder exists or cannot be written, models of this format cannot be anonymised, or a probe
+                cannot hold an input or any output of the model.
         """
         graph, inputs, state = self.graph, self.inputs, self.state
         if state.anonymise:
@@ -161,10 +163,11 @@ class Round:
             state = replace(state, cuts={file: cut for file, (cut, _) in zip(files_of_cuts, chosen, strict=True)})
             lines = [f"state {json.dumps(asdict(state))}"]
             for file, case in zip(files_of_cuts, cases, strict=True):
-                read, written = (map(value_files.__getitem__, names) for names in (case.inputs, case.outputs))
-                lines.append(" ".join(("cut", file, "in", *read, "out", *written)))
+                inputs_of_cut = [value_files[name] for name in case.inputs]
+                outputs_of_cut = [value_files[name] for name in case.outputs]
+                lines.append(" ".join(("cut", file, "in", *inputs_of_cut, "out", *outputs_of_cut)))
             for name, file in value_files.items():
-                np.save(folder / file, np.asarray(values[name], order="C"))
+                np.save(folder / file, np.asarray(values[name], order="C"))  # two of the programs read no other order
             for program in _PROGRAMS:
                 (folder / program).write_bytes((files(__package__) / "on_device" / program).read_bytes())
             for path in sorted(folder.iterdir()):
@@ -184,17 +187,17 @@ def _choose_cuts(
     """Choose the cuts of a round whose inputs can be computed and saved.
 
     Return the computed values by name, each cut with its case, and the names of values that cannot be computed or
-    saved. Leave out outputs that cannot be saved, and cuts that are the same as an earlier cut.
+    saved. Leave out outputs that cannot be saved, cuts that then have no output, and cuts that equal an earlier one.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}
     wanted.update(name for cut in outputs for name in find_boundary(path.graph, path.nodes_of(cut)))
     values = dict(compute_all(path.graph, good, inputs, wanted))
     avoided = sorted(name for name in wanted if name not in values or not _can_save(values[name]))
-    places = {name: i for i, name in enumerate(path.values)}
+    positions = {name: i for i, name in enumerate(path.values)}
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
-        cut_to_run = replace(cut, outputs=tuple(places[name] for name in names if name not in avoided))
+        cut_to_run = replace(cut, outputs=tuple(positions[name] for name in names if name not in avoided))
         case = path.case_of(cut_to_run, values)
         if case is not None and case.outputs and all(map(_can_save, case.inputs.values())):
             chosen.setdefault((case.numbers, case.outputs), (cut_to_run, case))

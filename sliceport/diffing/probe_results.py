@@ -71,6 +71,7 @@ def read_results(
         UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version of
             sliceport; or an option does not fit.
         ModelError: The model cannot be read.
+        MissingExtra: The package of the reference is not installed.
     """
     name = os.fspath(file)
     data = _load(name)
@@ -79,7 +80,7 @@ def read_results(
     if digest_run("model", graph.whole(), {}) != state.model:
         raise UsageError(f"the results in '{name}' are of another model.")
     arrays = read_inputs(inputs)
-    for attempt in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):  # the reference may have run only in a later attempt; see `first_that_runs`
         values = graph.make_inputs(arrays, state.shapes, state.seed, attempt)
         if digest_run("inputs", graph.whole(), values) == state.inputs:
             break
@@ -141,7 +142,7 @@ class _Results:
         return {cut: self._compare(name, cut) for name, cut in self.round.state.cuts.items() if name in self.data}
 
     @property
-    def missing(self) -> int:
+    def missing_count(self) -> int:
         """The number of cuts that did not run."""
         return len(self.round.state.cuts) - len(self.outcomes)
 
@@ -156,10 +157,12 @@ class _Results:
         if state.failure is None:
             outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
             if outcome is None:
-                lack = f"{self.missing} of {count_of(len(state.cuts), 'model')} have no result"
+                lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
                 raise UsageError(f"the results lack those of the whole model ({lack}); run probe.py again.")
-            is_failed = isinstance(outcome, Failure)
-            report = replace(report, **({"failed": self.bad.title} if is_failed else {"outputs": outcome}))
+            if isinstance(outcome, Failure):
+                report = replace(report, failed=self.bad.title)
+            else:
+                report = replace(report, outputs=outcome)
             state = replace(state, failure=_failure_of(outcome))
         if state.failure is None:
             return Reading(report, None)
@@ -190,10 +193,10 @@ class _Results:
         if low == high - 1 and alone is not None:
             return self._report_part(report, alone, verdicts)
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
-        if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing):
+        if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # Prefixes keep some right nodes before the range, because the failure may need them. Once it needed more nodes,
-        # prefixes keep all of them.
+        # Prefixes keep some right nodes before the range, because the failure may need them. Once the failure needed
+        # more nodes, prefixes keep all of them.
         is_cut_at_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
@@ -203,7 +206,7 @@ class _Results:
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
             return self._report_part(report, part, verdicts)
-        if self.missing:
+        if self.missing_count:
             return self._plan_next_round(report, state)
         return self._build_reading(
             report, f"no part that ends with {self._describe_node(state.high)} fails like the whole"
@@ -227,8 +230,8 @@ class _Results:
 
     def _build_reading(self, report: DiffReport, *notes: str) -> Reading:
         """Return the report with notes, and no next round."""
-        if self.missing:
-            notes = (*notes, f"{count_of(self.missing, 'model')} of this probe did not run")
+        if self.missing_count:
+            notes = (*notes, f"{count_of(self.missing_count, 'model')} of this probe did not run")
         return Reading(replace(report, notes=notes), None)
 
     def _report_part(self, report: DiffReport, cut: Cut, verdicts: _Verdicts) -> Reading:
@@ -268,11 +271,11 @@ class _Results:
                 return Failure(result["kind"], "", shorten(result["detail"]))  # no output: the whole run failed
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)
             return tuple(
-                _compare_measures(output, measures, self._tolerance(cut, output, measures))
+                _compare_measures(output, measures, self._tolerance_for(cut, output, measures))
                 for output, measures in pairs
             )
 
-    def _tolerance(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
+    def _tolerance_for(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT

@@ -61,7 +61,7 @@ class Part:
 
     @property
     def causes(self) -> list[str]:
-        """The findings without known defects, one sentence each."""
+        """All findings apart from the known defects, one sentence each."""
         case = self.case
         count = len(case.nodes)
         listed = ", ".join(map(str, case.nodes[:_MAX_LISTED])) + ", ..." * (count > _MAX_LISTED)

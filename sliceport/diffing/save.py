@@ -18,7 +18,7 @@ from sliceport.wording import format_issue
 _MARK = "issue.md"
 _FILES = tuple(
     f"{folder}{name}"
-    for folder in ("", "[0-9]*/")
+    for folder in ("", "[0-9]*/")  # the folders of further models are numbers
     for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
 )
 _COMPARING = """\
@@ -26,6 +26,7 @@ for (name, b), a in zip(expected.items(), map(np.asarray, got)):
     same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     print(name, "equal" if same else f"differs: expected {b.ravel()[:8]}, got {a.ravel()[:8]}")
 """
+"""Lines of `run.py` after those of `Graph.write`, which set `expected`, and of the engine, which set `got`."""
 _MAX_SHOWN = 8
 
 
@@ -40,7 +41,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: The folder cannot be made; or it exists, and `overwrite` is false or another function wrote it.
+        UsageError: The folder cannot be written; or it exists, and `overwrite` is false or another function wrote it.
     """
 
     def fill(folder: Path) -> None:
@@ -48,19 +49,19 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
             expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
-            loading = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
+            loading_lines = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
             engine = part.bad.engine
-            running = f"got = ...  # run {engine.name} on path with inputs\n"
+            running_lines = f"got = ...  # run {engine.name} on path with inputs\n"
             if isinstance(engine, WritesScript):
-                running = engine.script(part.bad.options)
-            (part_folder / "run.py").write_text(f"{loading}{running}{_COMPARING}", encoding="utf-8")
+                running_lines = engine.script(part.bad.options)
+            (part_folder / "run.py").write_text(f"{loading_lines}{running_lines}{_COMPARING}", encoding="utf-8")
             (part_folder / _MARK).write_text(_draft_issue(part), encoding="utf-8")
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 
 
 def _draft_issue(part: Part) -> str:
-    """Return the draft of an issue for the project of the engine at fault, in Markdown."""
+    """Return, in Markdown, the draft of an issue to report to the developers of the engine at fault."""
     case = part.case
     nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
     is_of_run = case.failure.is_of_run

@@ -1,4 +1,4 @@
-"""Search for the smallest part of a model that fails, by cutting the model. Further outputs would disable fusions."""
+"""Search for the smallest part of a model that fails, by cutting the model. More outputs of a part prevent fusions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
-        """Return the outputs that differ: all if the engine `bad` fails or lacks an input, none if `good` fails."""
+        """Return the outputs that differ: all if the engine `bad` fails, or if `inputs` lacks a value to compute them.
+
+        Return none if `good` fails, or if the failure of the model is one of the whole run and `bad` runs this part.
+        """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
@@ -186,12 +189,13 @@ class Search:
         if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # An engine may accept the nodes if they have more outputs. So more values become outputs only if none remains.
+        # A further output may make the failure vanish. So the case keeps the outputs that remaining nodes write.
+        # `_test` chooses outputs if no such output remains.
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that the engine refuses alone, with any message; otherwise `best`."""
+        """Return a case of the first node that is refused alone, and then search for its failure; otherwise `best`."""
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
@@ -217,9 +221,10 @@ class Search:
         return replace(best, is_fusion=is_right)
 
     def _enter_body(self, best: Case) -> Case:
-        """Return a smaller case from a body if `best` is one control flow node; otherwise `best`.
+        """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
         Each run of a body is tested alone, on inputs that the engine `good` computes. The first that fails is searched.
+        If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
             return best
@@ -270,8 +275,8 @@ class Search:
     ) -> tuple[OutputDiff, ...] | Failure:
         """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
-        The result is empty if the engine `good` fails. It is also empty if the whole model fails to run, because then
-        outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
+        The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
+        because then outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)

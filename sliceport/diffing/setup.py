@@ -27,26 +27,27 @@ def read_shapes(
     `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. It may be None if no axis is open.
 
     Raises:
-        UsageError: A shape is malformed, or an input with open sizes has no shape.
+        UsageError: A shape is malformed, an input with open sizes has no shape, or no format reads the model.
+        ModelError: The model cannot be read.
     """
-    given = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
+    shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
     if isinstance(open_sizes, int):
-        given |= fill_sizes(declared, given, open_sizes)
+        shapes |= fill_sizes(declared, shapes, open_sizes)
     elif open_sizes is not None:
-        given |= choose_sizes(declared, given)
-    missing = {
-        name: None if shape is None else [dim if isinstance(dim, int | str) else None for dim in shape]
-        for name, shape in declared.items()
-        if name not in given and (shape is None or not all(isinstance(dim, int) for dim in shape))
+        shapes |= choose_sizes(declared, shapes)
+    open_inputs = {
+        name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
+        for name, dims in declared.items()
+        if name not in shapes and (dims is None or not all(isinstance(dim, int) for dim in dims))
     }
-    if missing:
+    if open_inputs:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
         raise UsageError(
-            f"{', '.join(map(repr, missing))} leave{'s' * (len(missing) == 1)} sizes open: give {auto}, which chooses "
-            f"them, or {example_shapes(missing)} (an example)."
+            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {auto}, which "
+            f"chooses them, or {example_shapes(open_inputs)} (an example)."
         )
-    return given
+    return shapes
 
 
 def read_tolerances(

@@ -83,7 +83,7 @@ class Side:
 
     def __str__(self) -> str:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
-        return f"{self.engine.name}{':' * bool(options)}{options}"
+        return f"{self.engine.name}:{options}" if options else self.engine.name
 
     @property
     def title(self) -> str:
@@ -121,7 +121,7 @@ class Side:
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
-            if getattr(self.engine, "is_isolated", False):
+            if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
                 return self.engine.run_model(model, inputs, self.options)
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout

@@ -158,6 +158,7 @@ class Verifier:
         Raises:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
             ModelError: The reference does not run the model.
+            MemoryError: The reference lacks memory.
         """
         all_shapes = _sizes_of_open_axes(declared, shapes)
         for first_shapes in all_shapes:
@@ -194,6 +195,7 @@ class Verifier:
             NotVerified: No trial compares them, an output cannot be compared, or the outputs of the original model vary
                 from run to run.
             MemoryError: An engine lacks memory.
+            BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
         differences: list[Difference] = []
         skipped: set[str] = set()
@@ -312,7 +314,7 @@ def verify_or_refuse(verify: Callable[[], Result]) -> Result:
     """Return the result of `verify`, which verifies a changed model.
 
     Raises:
-        NotVerified: The verification came to no result, so the model must not be kept.
+        NotVerified: `verify` raised a SliceportError, so the model must not be kept. Other errors pass through.
     """
     try:
         return verify()
@@ -347,6 +349,7 @@ def first_that_runs(
         UsageError: See `ModelToRun.make_inputs`.
         ModelError: The engine does not run the model on any of these sets of inputs.
         MemoryError: The engine lacks memory.
+        BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
     """
     failures = []
     for attempt in range(ATTEMPTS):

@@ -69,7 +69,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the parent's handler
     if sys.platform != "win32":
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a child that logs to the terminal
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # `ForkedProcess` blocks them during the fork
 
     def send(text: str, kind: bytes) -> None:
         write_message(answers, text.encode(errors="replace"), kind)
@@ -163,7 +163,7 @@ def _die_with_parent(parent: int) -> None:
         fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())  # minus: a group
         fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
         poll = select.poll()
-        poll.register(parent, 0)
+        poll.register(parent, 0)  # no events: `poll` only reports that the pipe is broken
         if poll.poll(0):  # the parent died before the signal was set up
             os._exit(1)
 

@@ -350,7 +350,7 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 
 @contextlib.contextmanager
 def _open_process(process: int) -> Iterator[int | None]:
-    """Yield a descriptor that becomes readable when a process ends. Yield None if that fails."""
+    """Yield a descriptor that becomes readable when a process ends. Yield None if the system cannot open one."""
     descriptor = None
     if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
         with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left

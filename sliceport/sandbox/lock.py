@@ -13,8 +13,10 @@ from typing import IO
 def locked(path: Path) -> Iterator[None]:
     """Lock a file inside the `with` block. The system releases the lock if the process dies.
 
+    Wait while another process has the lock. Make the file and its folder if they are missing.
+
     Raises:
-        OSError: The file cannot be opened.
+        OSError: The file cannot be opened, or its folder cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
@@ -29,7 +31,7 @@ if sys.platform == "win32":
     def _acquire(file: IO[bytes]) -> None:
         while True:  # LK_LOCK, which waits, gives up after 10 attempts
             try:
-                file.seek(0)
+                file.seek(0)  # `locking` locks from the position in the file, and mode `a` may begin at its end
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
             except OSError:
                 time.sleep(0.2)

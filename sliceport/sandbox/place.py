@@ -39,7 +39,7 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a folder as a whole: fill a scratch folder beside it, then rename the scratch folder.
+    """Write a folder as a whole: fill a scratch folder, and rename it or let `collect_placements` defer the renaming.
 
     Args:
         directory: The output folder.
@@ -50,7 +50,7 @@ def fill_folder(
         overwrite: Whether to replace a folder of an earlier run.
 
     Raises:
-        UsageError: The folder exists and must be kept, or cannot be made.
+        UsageError: The folder exists and must be kept, cannot be made or written, or has a name that Windows forbids.
     """
     target = Path(directory)
     _refuse_name(target)
@@ -76,7 +76,7 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
     def fail(error: OSError) -> None:
         raise error
 
-    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]
+    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # a folder is expected if a file in it is
     for base, subfolders, files in os.walk(folder, onerror=fail):  # symlinks are not followed
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
@@ -97,7 +97,7 @@ def write_files(
     overwrite: bool = False,
     accept: Callable[[Path], bool] = lambda _: True,
 ) -> None:
-    """Write files of one folder. A file that is a symlink is replaced, not followed.
+    """Write files of one folder, all or none, like `fill_folder`. A file that is a symlink is replaced, not followed.
 
     Args:
         files: The files. The file that refers to the others is last, so that it never exists without them.
@@ -106,7 +106,7 @@ def write_files(
         accept: Returns whether to keep the files that were written into a given folder.
 
     Raises:
-        UsageError: A file exists and is to be kept, is a folder, or cannot be written.
+        UsageError: A file exists and is to be kept, is a folder, cannot be written, or has a name that Windows forbids.
     """
     for file in files:
         _refuse_target(file, overwrite)
@@ -129,10 +129,10 @@ def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike
 
 
 def check_output(file: Path, *, overwrite: bool) -> None:
-    """Check before a long computation that `write_files` can write a file.
+    """Check before a long computation that `write_files` can write a file. Make the folder of the file if necessary.
 
     Raises:
-        UsageError: The file exists and is to be kept, is a folder, or its folder is not writable.
+        UsageError: See `write_files`.
     """
     _refuse_target(file, overwrite)
     with _scratch_beside(file):
@@ -166,9 +166,11 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
     On Windows, retry for 2 s if another process has the file open.
 
     Raises:
-        OSError: The system refuses, or the target is a file and `overwrite` is not set.
+        OSError: The system refuses, or the target exists and `overwrite` is not set.
     """
-    rename = source.rename if source.is_dir() else source.replace if overwrite else partial(_link, source)
+    rename: Callable[[Path], object] = source.rename
+    if not source.is_dir():
+        rename = source.replace if overwrite else partial(_link, source)
     deadline = time.monotonic() + _RETRY_TIME
     while True:
         try:
@@ -242,7 +244,7 @@ class Placement:
         """Rename the files to their final paths, all or none, and remove the scratch folder.
 
         Raises:
-            UsageError: A file cannot be put into place.
+            UsageError: A file cannot be put into place, or exists and is to be kept.
         """
         try:
             _rename(self.pairs, self.overwrite)

@@ -1,7 +1,7 @@
 """Calls of functions in child processes that may crash, hang or run out of memory.
 
-A child is started when it is first needed, serves one call after another, and ends with this process; on Linux and
-Windows at once, even if this process is killed. A child that dies is replaced at the next call.
+A child is started when it is first needed, serves one call after another, and ends with this process. On Linux and
+Windows, it also ends if this process is killed. A child that dies is replaced at the next call.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Pool:
 
 _pool = _Pool()
 end_calls = _pool.end_calls
-end_idle = atexit.register(_pool.end_idle)
+end_idle = atexit.register(_pool.end_idle)  # `register` returns the function
 
 
 def call(

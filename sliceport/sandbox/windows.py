@@ -35,6 +35,7 @@ if sys.platform == "win32":
         )
 
     def _load() -> ctypes.WinDLL:
+        """Load the functions. By default, ctypes takes results and arguments for int and so cuts off 64-bit handles."""
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         kernel.CreateJobObjectW.restype = wintypes.HANDLE
         kernel.CreateJobObjectW.argtypes = (ctypes.c_void_p, wintypes.LPCWSTR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -15,10 +16,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from sliceport.batch import digests
+from sliceport.batch import digests, identity
 from sliceport.batch.digests import digest_file, state_of
 from sliceport.batch.identity import identify
 from sliceport.batch.task import Job, Task
+from sliceport.errors import UsageError
 
 MODELS = Path(__file__).parents[3] / "models"
 OLD = (315532800, 315532800)
@@ -207,3 +209,18 @@ class TestCache:
 
 def test_a_missing_file_has_no_state(tmp_path: Path) -> None:
     assert state_of(str(tmp_path / "nothing")) is None
+
+
+def test_array_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(file: str) -> str:
+        if file.endswith(".npy"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return digest_file(file)
+
+    monkeypatch.setattr(identity, "digest_file", digest)
+    array = tmp_path / "x.npy"
+    np.save(array, np.zeros(1))
+    model = write_onnx(tmp_path).with_name("m.onnx")
+    job = Job("compare", str(tmp_path / "run"), {"inputs": {"x": str(array)}})
+    with pytest.raises(UsageError, match=r"^input file '.*x.npy' cannot be read \(Permission denied\).$"):
+        identify(job, Task(str(model), str(model)), tmp_path)

@@ -124,7 +124,8 @@ MODEL = "[[models]]\nmodel = 'a'\n"
         ("x", " is not TOML: Expected '=' after a key in a key/value pair (at end of document)."),
         ("a = 1", ", the top: key 'a' is not known; known are defaults, models."),
         ("models = 3", ", the top: 'models' must be a list of tables, written [[models]], got 3."),
-        ("models = ['a']", ", entry 1 of [[models]]: an entry must be an object with the keys"),
+        ("models = ['a']", ", entry 1 of [[models]]: an entry must be an object with the keys model, input_shapes,"),
+        ("defaults = 1", ", [defaults]: an entry must be an object with the keys input_shapes, input, got 1."),
         ("[defaults]\nmodel = 'a'", ", [defaults]: key 'model' is not known; known are input_shapes, input."),
         ("[[models]]", ", entry 1 of [[models]]: 'model' must be the name of a model, got ''."),
         ("[[models]]\nmodel = 3", ", entry 1 of [[models]]: 'model' must be the name of a model, got 3."),
@@ -169,7 +170,7 @@ def test_mistakes_in_lines(text: str, message: str) -> None:
 def test_files_that_are_no_manifest() -> None:
     with pytest.raises(UsageError, match=r"^manifest 'none.toml' cannot be read \(No such file or directory\).$"):
         read_manifest("none.toml")
-    with pytest.raises(UsageError, match=r"^manifest 'm.json' must end in .toml or .jsonl.$"):
+    with pytest.raises(UsageError, match=r"^manifest 'm.json' must end in .toml, .jsonl or .ndjson.$"):
         read_manifest(write("m.json", ""))
     Path("b.toml").write_bytes(b"\xff")
     with pytest.raises(UsageError, match=r"^manifest 'b.toml' cannot be read \('utf-8' codec can't decode"):

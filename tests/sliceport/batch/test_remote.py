@@ -31,7 +31,7 @@ from sliceport.formats import format_of
 from sliceport.sandbox.scratch import new_name
 
 SUFFIXES = (".onnx", ".xml", "")
-FILES = ("a.onnx", "b.xml", "b/c.onnx", "b/w.pb", ".hidden/h.onnx", "readme")
+FILES = ("a.onnx", "b.xml", "b/c.onnx", "b/w.pb", ".hidden/h.onnx", ".hidden/.i.onnx", "readme")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +108,7 @@ class TestSources:
             ("/b/w.pb", ["b/w.pb"]),
             ("/.hidden/*", [".hidden/h.onnx"]),
             ("/.hidden", [".hidden/h.onnx"]),
+            ("/.h*/.*", [".hidden/.i.onnx"]),
         ],
     )
     def test_models_are_found(self, root: str, source: str, found: list[str]) -> None:
