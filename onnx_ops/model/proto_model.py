@@ -126,7 +126,7 @@ class Value:
     def is_graph_output(self) -> bool:
         return self.is_output
 
-    def set_tensor(self, element: int | None, shape: Shape | None) -> None:
+    def replace_type(self, element: int | None, shape: Shape | None) -> None:
         """Replace the declared element type and shape. None stands for an unknown type or shape."""
         self._element, self._shape, self._is_read = element, shape, True
 
@@ -138,7 +138,7 @@ class Value:
         proto.type.tensor_type.elem_type = self.element
         if self.shape is None:
             return
-        proto.type.tensor_type.shape.SetInParent()
+        proto.type.tensor_type.shape.SetInParent()  # otherwise a scalar, which adds no `dim`, would have no shape
         for size in self.shape:
             dim = proto.type.tensor_type.shape.dim.add()
             if isinstance(size, int):
@@ -189,7 +189,10 @@ class Node:
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node into `proto`. Its subgraphs are written with the types and sizes that are known now."""
+        """Write the node into `proto`, with the types and sizes in its subgraphs that are known now.
+
+        The data of small external tensors are embedded, if they can be read.
+        """
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -221,7 +224,10 @@ class Graph:
         return (node for node in self.nodes if node.graph is not None)  # without folded nodes
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write the graph into `proto`, with the types and sizes that are known now."""
+        """Write the graph into `proto`, with the types and sizes that are known now.
+
+        The data of small external tensors are embedded, if they can be read. Initializers keep them in memory.
+        """
         proto.name = "graph"  # any name: onnx requires one
         for value in self.inputs:
             value.write_into(proto.input.add())
@@ -262,11 +268,11 @@ class ProtoModel:
         value.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        value.set_tensor(value.element, _to_shape(dims))
+        value.replace_type(value.element, _to_shape(dims))
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
         element_type = element if element and element in BITS else value.element
-        value.set_tensor(element_type, value.shape if dims is None else _to_shape(dims))
+        value.replace_type(element_type, value.shape if dims is None else _to_shape(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
@@ -275,7 +281,7 @@ class ProtoModel:
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
-            output.set_tensor(element, array.shape)
+            output.replace_type(element, array.shape)
             self.set_constant(output, element, array)
             output.producer_node = None
         node.graph = None
@@ -334,20 +340,30 @@ class ProtoModel:
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if tensor.nbytes <= LARGE_BYTES:
-                if not tensor.is_external:
-                    continue
-                try:
-                    tensor.load()
-                    continue
-                except Exception as error:
-                    value.meta = {MISSING: str(error)}
-            value.set_tensor(tensor.raw.data_type, tensor.shape)
+            if _load_if_small(value, tensor):
+                continue
+            value.replace_type(tensor.raw.data_type, tensor.shape)
             del self.graph.initializers[name]
             value.const_value = None
             if not value.is_input:
                 value.is_input = True
                 self.graph.inputs.append(value)
+
+
+def _load_if_small(value: Value, tensor: Tensor) -> bool:
+    """Return whether the tensor of an initializer is small and in memory. Load a small external tensor for this.
+
+    If a small tensor cannot be read, store the reason in the `meta` of the value.
+    """
+    if tensor.nbytes > LARGE_BYTES:
+        return False
+    if tensor.is_external:
+        try:
+            tensor.load()
+        except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+            value.meta = {MISSING: str(error)}
+            return False
+    return True
 
 
 def _to_shape(dims: Dims) -> Shape:
