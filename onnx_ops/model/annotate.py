@@ -47,6 +47,7 @@ class OnnxSource:
 
         Raises:
             ModelError: onnx-ir cannot serialize the model, its weights cannot be read, or it is too large for a file.
+            OSError: The file cannot be written.
         """
         by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:
@@ -84,7 +85,10 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions."""
+    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions.
+
+    The number in an origin must be the one that `IrModel.prepared` counts.
+    """
     for scope, node in scoped_nodes(proto.graph):
         if is_slicing(node):
             yield _graph_key(scope, node.output), node

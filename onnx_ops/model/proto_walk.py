@@ -43,7 +43,10 @@ def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor: initializers, tensors in attributes, and parts of sparse tensors, also in training graphs."""
+    """Yield every tensor of a model, also in functions and training graphs.
+
+    Tensors are initializers, tensors in attributes, and the values and indices of sparse tensors.
+    """
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _attribute_tensors(function.attribute_proto)
@@ -77,7 +80,11 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 
 
 def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
+    """Return a copy of a node of a function, with the attributes that a call of the function sets.
+
+    Each attribute that refers to one of the function gets its value from `attributes`, which are those of the call. The
+    reference is dropped if `attributes` lack the attribute, or if its type is another.
+    """
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)
     del resolved.attribute[:]
