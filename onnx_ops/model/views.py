@@ -57,8 +57,8 @@ class AttributeView(Protocol):
     """An attribute of a node.
 
     Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
-    view of a ModelProto. If the attribute refers to one of the surrounding function, `ref_attr_name` is the name of
-    that one, and there is no value.
+    view of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
+    name of the latter, and there is no value.
     """
 
     @property
@@ -146,7 +146,7 @@ class ModelView(Protocol):
         """Return the name of a node in the file. For a node of a function, it is `function.node`."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Store the elements of a value. The node that computes the value stays."""
+        """Store the elements of a value as its `const_value`. The node that computes the value stays."""
 
     def set_shape(self, value: Any, dims: Dims) -> None:
         """Set the sizes of a value."""
@@ -155,7 +155,10 @@ class ModelView(Protocol):
         """Set the element type and the sizes of a value. The element 0 and the dims None leave them as they are."""
 
     def detach_weights(self) -> None:
-        """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
+        """Turn large and unreadable initializers of the main graph into inputs, and load small external ones.
+
+        `IrModel` also gives names to left-out outputs of slicing nodes.
+        """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
         """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
@@ -165,7 +168,10 @@ class ModelView(Protocol):
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Return a size as a number or a name. Return None if it has neither, or is -1, which some exporters write."""
+    """Return a size as a number or a name. Return None if it has neither, or if the number is below 0.
+
+    Some exporters write -1 for an open size.
+    """
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
