@@ -31,8 +31,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. onnx's converter drops metadata, doc strings and denotations, so they are copied from
-    the model.
+    The copy shares the tensors. onnx's converter drops the metadata of graphs, nodes, values and tensors, and the doc
+    strings, denotations and quantization annotations of values, so they are copied from the model.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
@@ -43,13 +43,13 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     opset = standard_opset(model.opset_imports)
     try:
         with defaults_aside(model):
-            changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+            unconvertible = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
             softmaxes = [node for node in model_nodes(model) if _may_be_flattened(node, opset)]
-            flattened = {output.name for node in softmaxes for output in node.outputs}
+            softmax_outputs = {output.name for node in softmaxes for output in node.outputs}
     except (InvalidSlice, DynamicSlice, TypeError) as error:
         raise ModelError(f"a node has an invalid attribute ({error}).") from None
-    if changed is not None:
-        name = f"{changed.op_type} {node_name(changed)!r}"
+    if unconvertible is not None:
+        name = f"{unconvertible.op_type} {node_name(unconvertible)!r}"
         raise ModelError(
             f"{name} means something else in later operator sets, and onnx's version converter does not adapt it."
         )
@@ -64,18 +64,24 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
     for node in model_nodes(raised):
-        if node.op_type == "Reshape" and node.outputs[0].name in flattened and _loses_size_0(node):
-            softmax = node.outputs[0].name
+        # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
+        output_name = node.outputs[0].name
+        if node.op_type == "Reshape" and output_name in softmax_outputs and _loses_size_0(node):
             raise ModelError(
-                f"onnx's version converter adds a Reshape to the Softmax of {softmax!r}, which may fail at size 0."
+                f"onnx's version converter adds a Reshape to the Softmax of {output_name!r}, which may fail at size 0."
             )
     _copy_annotations(model.graph, raised.graph)
     return raised
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after its conversion by onnx's version converter."""
+    """Return whether a node may compute something else after its conversion by onnx's version converter.
+
+    Raises:
+        InvalidSlice, DynamicSlice, TypeError: An attribute is not valid or not known.
+    """
     if is_standard(node, "Hardmax"):
+        # The converter leaves a Hardmax as it is. Both versions agree on axis -1 alone. The default was axis 1.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -85,7 +91,10 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
-    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one."""
+    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one.
+
+    The rank may be unknown, so only axis -1 is certainly the last one.
+    """
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
     return is_softmax and read_int(node, "axis", 1) != -1
 
@@ -102,10 +111,11 @@ def _loses_size_0(reshape: ir.Node) -> bool:
     sizes = None if data is None else sizes_of(data)
     if sizes is None:
         return True
-    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix are the axes
-    # before `axis`, the columns are the axes from `axis` on.
-    kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
-    return not all(kept)
+    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
+    # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
+    safe_indices = {0} if axis > 0 else set()
+    safe_indices |= {1} if axis <= 1 else set()
+    return any(not size and index not in safe_indices for index, size in enumerate(sizes))  # an open size may be 0
 
 
 def _repeats_elements(node: ir.Node) -> bool:
@@ -131,19 +141,25 @@ def _convert_apart(model: bytes, version: int) -> bytes:
 
 
 def convert(model: bytes, version: int) -> bytes:
-    """Convert a serialized model to another operator set. Raise a TypeError if a node would read wrong types then."""
+    """Convert a serialized model to another operator set.
+
+    Raises:
+        TypeError: Only the converted model fails onnx's strict inference, because a node reads wrong types.
+        Exception: The converter fails; onnx's converter and protobuf have several classes of errors.
+    """
     from onnx import version_converter  # only needed here
 
     proto = onnx.load_model_from_string(model)
     converted = version_converter.convert_version(proto, version)
     # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats for data of any type.
-    if _has_right_types(proto) and not _has_right_types(converted):
+    if _passes_strict_inference(proto) and not _passes_strict_inference(converted):
         raise TypeError("a node would read tensors of different types")
     serialized: bytes = converted.SerializeToString()
     return serialized
 
 
-def _has_right_types(model: onnx.ModelProto) -> bool:
+def _passes_strict_inference(model: onnx.ModelProto) -> bool:
+    """Return whether onnx infers the types and shapes of a model without an error."""
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     except onnx.shape_inference.InferenceError:
@@ -152,9 +168,10 @@ def _has_right_types(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy the metadata, doc strings, denotations, quantization annotations and tensors of a graph and its subgraphs.
+    """Copy to a converted graph and its subgraphs what the converter drops, and share the tensors.
 
-    Those of a node are copied to the node that computes a value of the same name as the first output.
+    Values correspond by their names. If the first output of a node of `after` corresponds to a value that a node
+    computes in `before`, the two nodes correspond. For what the converter drops see `raise_opset`.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}
@@ -163,10 +180,10 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
         if original is None:
             continue
         value.metadata_props.update(original.metadata_props)
-        value.meta.update(original.meta)
+        value.meta.update(original.meta)  # where onnx-ir keeps the quantization annotation
         value.doc_string = original.doc_string or value.doc_string
         if original.const_value is not None:
-            # It has metadata and, if its data are external, the folder of its file.
+            # The original tensor has metadata and, if its data are external, the folder of its file.
             value.const_value = original.const_value
         if original.type is not None and value.type is not None:
             value.type.denotation = original.type.denotation
@@ -178,8 +195,9 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
             new.metadata_props.update(old.metadata_props)
             tensors = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
             new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})
-            for graph, twin in zip(graphs_in(old), graphs_in(new), strict=False):
-                _copy_annotations(graph, twin)
+            # Not strict, because a graph without a counterpart loses no more than its annotations.
+            for old_graph, new_graph in zip(graphs_in(old), graphs_in(new), strict=False):
+                _copy_annotations(old_graph, new_graph)
 
 
 def _list_values(graph: ir.Graph) -> Iterator[ir.Value]:
