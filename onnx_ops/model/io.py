@@ -91,17 +91,17 @@ _MIN_EXTERNAL = 256
 """A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
 """A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
-_HeldTensor = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+_TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 """An external tensor of a model, and a function that puts another tensor in its place."""
 
 
-def external_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
+def external_tensors(model: ir.Model) -> Iterator[_TensorAndSetter]:
     """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
     yield from _external_initializers(model_graphs(model))
     yield from _external_attributes(model)
 
 
-def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
+def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_TensorAndSetter]:
     """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
     for graph in graphs:
         for value in graph.initializers.data.values():
@@ -109,8 +109,11 @@ def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
                 yield value.const_value, partial(setattr, value, "const_value")
 
 
-def _external_attributes(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the external tensors in attributes of nodes, and in the default attributes of functions."""
+def _external_attributes(model: ir.Model) -> Iterator[_TensorAndSetter]:
+    """Yield the external tensors in attributes of nodes, and in the default attributes of functions.
+
+    Each tensor comes with a function that puts another tensor in its place.
+    """
     by_node = [node.attributes for node in model_nodes(model)]
     for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
         for name, attribute in attributes.data.items():
@@ -141,11 +144,11 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
             reading them later opens no file. Those that cannot be read stay as they are.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    unopened = [(tensor, put) for tensor, put in external_tensors(model) if tensor.raw is None]
-    for tensor, put in unopened:
+    unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
+    for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
             with suppress(Exception):  # the error is reported for the node that reads the tensor
-                put(load_external(tensor))
+                set_tensor(load_external(tensor))
     try:
         yield
     finally:
@@ -168,12 +171,14 @@ def write_model(
     into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
     new file itself, as are external tensors in attributes of nodes or in graphs of functions.
 
+    The new names stay in `model`. So do the copies of the tensors in attributes and functions, which are loaded.
+
     Args:
         model: The model.
         path: The new file; its name ends in .onnx.
         overwrite: Whether to replace existing files.
-        accept: A function that returns whether to keep the written file; its arguments are the path of the file and the
-            folder of its external data.
+        accept: A function that returns whether to keep the written file; its arguments are the path of the file, in a
+            scratch folder, and the folder of its external data. If it returns False, no file is put into place.
 
     Raises:
         UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
@@ -200,7 +205,9 @@ def write_model(
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto. Left-out outputs of a Split are named; external weights stay where they are.
+    """Return a model as a ModelProto. External weights stay where they are.
+
+    Left-out outputs of slicing nodes get names, also in `model` itself.
 
     Raises:
         ModelError: onnx-ir cannot represent the model.
@@ -243,6 +250,9 @@ def _embed_tensors(model: ir.Model) -> None:
     """Load the external tensors that onnx-ir cannot write into a data file.
 
     These are the tensors in attributes, and the initializers of graphs in functions.
+
+    Raises:
+        ModelError: The tensors have more than `_MAX_EMBEDDED` bytes, or one of the tensors cannot be read.
     """
     written = set(all_graphs(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
@@ -256,24 +266,31 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(held: Iterable[_HeldTensor]) -> None:
+def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
     """Replace the external tensors of a model by copies in memory.
 
     Args:
-        held: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
+        tensors_and_setters: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
 
     Raises:
         ModelError: A tensor cannot be read.
     """
-    for tensor, put in held:
+    for tensor, set_tensor in tensors_and_setters:
         try:
-            put(load_external(tensor))
+            set_tensor(load_external(tensor))
         except Exception as error:
             raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model, with its weights in the file `data_name` next to it. If that is None, the weights stay in place."""
+    """Save a model. Weights above `_MIN_EXTERNAL` go into the file `data_name` next to it.
+
+    If `data_name` is None, the weights stay where they are.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        ModelError: The model cannot be serialized, or is too large for a file.
+    """
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:
@@ -286,7 +303,11 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights above `_MIN_EXTERNAL` into a file. Inside the context, the model refers to that file."""
+    """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external weights.
+
+    Inside the context, the model refers to the new file and the loaded tensors. After it, the model has its own tensors
+    again.
+    """
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
