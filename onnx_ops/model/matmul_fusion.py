@@ -17,7 +17,7 @@ def has_batch_fusion(perm: Sequence[int]) -> bool:
 
 
 def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
-    """Yield the data of each Transpose whose batch axes onnxruntime transposes in a fusion with this MatMul.
+    """Yield the data of each Transpose that onnxruntime fuses with this MatMul as in `has_batch_fusion`.
 
     Raises:
         InvalidSlice, DynamicSlice: The perm is not a list of integers or not known.
@@ -29,6 +29,6 @@ def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
         # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.
         is_fused = opset >= 9 and dtype is not None and dtype.name in ("FLOAT", "DOUBLE")
         if is_fused and is_operator(transpose, "Transpose") and transpose.inputs[0] is not None:
-            perm = read_ints(transpose, "perm") or ()
+            perm = read_ints(transpose, "perm") or ()  # the default, a reversal, is not fused this way
             if has_batch_fusion(perm) and ranks == {len(perm)}:
                 yield transpose.inputs[0]

@@ -63,7 +63,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
         data_folder: The folder of its external data files, if it is not the folder of the model's file.
 
     Raises:
-        ModelError: The file cannot be read, or the model is not well-formed.
+        ModelError: The file cannot be read, the model is not well-formed, or a data file is not a regular file.
     """
     proto = read_proto(path)
     with path_in_errors(path):
@@ -128,7 +128,7 @@ def is_onnx_ir(model: Any) -> bool:
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:
-    """Check a model, and return it with the findings.
+    """Check a model, and return it with the findings. If `base_dir` is empty, data files are not looked at.
 
     Raises:
         ModelError: The model is not well-formed, or one of its data files in `base_dir` is not a regular file.

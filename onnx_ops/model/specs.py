@@ -144,7 +144,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
     """Return the spec of a Split of data that may have open sizes.
 
-    The axis stays negative only if the rank is open or the axis is out of range.
+    The axis of the spec is counted from the front, unless the rank is open or the axis is out of range.
 
     Args:
         node: The Split.
@@ -192,7 +192,12 @@ def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
 
 
 def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out."""
+    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out.
+
+    Raises:
+        InvalidSlice: The constant is not a list of integers of a type in `formats`, or the value has another rank.
+        DynamicSlice: The value is not a constant, or is a constant that cannot be read (MissingParameter).
+    """
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None
@@ -209,7 +214,12 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
-    """Return the integers of a constant list. `name` is the name of the parameter, for messages."""
+    """Return the integers of a constant list. `name` is the name of the parameter, for messages.
+
+    Raises:
+        InvalidSlice: The constant is not a list of integers of a type in `formats`, or its data do not fit its shape.
+        MissingParameter: The data cannot be read.
+    """
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
