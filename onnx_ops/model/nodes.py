@@ -114,6 +114,14 @@ def node_name(node: NodeView) -> str:
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
+def find_computing_node(value: ValueView) -> NodeView | None:
+    """Return the node that computes a value, or None. Cast, Identity, Squeeze and Unsqueeze are skipped."""
+    node = value.producer()
+    while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node
+
+
 @overload
 def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
 @overload
