@@ -49,17 +49,18 @@ class OnnxSource:
             ModelError: onnx-ir cannot serialize the model, its weights cannot be read, or it is too large for a file.
             OSError: The file cannot be written.
         """
-        by_key: dict[str, list[LoweredNode]] = defaultdict(list)
+        lowered_by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:
-            by_key[lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)].append(lowered)
+            key = lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)
+            lowered_by_key[key].append(lowered)
         annotated = onnx.ModelProto()
         try:
             annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model))
         except Exception as error:  # onnx-ir has several classes of errors, and reads tensors only now
             raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
         for key, node in _slicing_nodes(annotated):
-            if key in by_key:  # functions that are never called have no lowered nodes
-                _annotate(node, by_key[key], files)
+            if key in lowered_by_key:  # functions that are never called have no lowered nodes
+                _annotate(node, lowered_by_key[key], files)
         try:
             (folder / self.file_name).write_bytes(annotated.SerializeToString())
         except ValueError as error:
@@ -85,15 +86,12 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions.
-
-    The number in an origin must be the one that `IrModel.prepared` counts.
-    """
+    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions."""
     for scope, node in scoped_nodes(proto.graph):
         if is_slicing(node):
             yield _graph_key(scope, node.output), node
     for function in proto.functions:
-        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):  # counted as in `IrModel.prepared`
             yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 

@@ -132,8 +132,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
     try:
         TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
     except CycleError as error:
-        # The second argument of the error lists the keys of one cycle. It may begin with any of them, because sets have
-        # no fixed order, so `min` makes the message the same in every run.
+        # `args[1]` lists a cycle from any of its keys on, because sets have no order. `min` is the same in every run.
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
 
 

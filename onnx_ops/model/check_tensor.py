@@ -1,7 +1,4 @@
-"""Checks of the type, shape, data and data file of tensors, and of the text in any part of a model.
-
-Each check raises a ModelError if what it checks is not well-formed.
-"""
+"""Checks of tensors (type, shape, data, data file) and of the text in any part of a model; each raises ModelError."""
 
 from __future__ import annotations
 
@@ -65,10 +62,7 @@ class Findings:
 
 
 def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
-    """Check a tensor, and set the properties of `findings` that it determines.
-
-    `owner` names the graph, function or node that holds the tensor, for messages.
-    """
+    """Check a tensor and update `findings`. `owner` names the graph, function or node that holds it, for messages."""
     check_text(owner, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
         findings.is_plain = False
@@ -153,10 +147,7 @@ def check_rank(rank: int, owner: str) -> None:
 
 
 def check_element(number: int, owner: str) -> None:
-    """Check that ONNX defines the element type with this number. UNDEFINED, which is 0, passes.
-
-    `owner` names the tensor or value, for the message.
-    """
+    """Check the number of an element type; UNDEFINED passes. `owner` names the tensor or value, for the message."""
     if number not in BITS:
         raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
 

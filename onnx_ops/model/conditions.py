@@ -373,7 +373,7 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
         if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_standard(reader, *_FUSED):
-            return len(reader.inputs) == _FUSED_OPERANDS.get(reader.op_type, len(reader.inputs))
+            return _FUSED_OPERANDS.get(reader.op_type) in (None, len(reader.inputs))  # None: the number is fixed
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]

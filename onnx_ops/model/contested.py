@@ -62,11 +62,7 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
 
 
 def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect of a Split by `num_outputs` whose last part is empty, or None.
-
-    Raises:
-        InvalidSlice, DynamicSlice: A parameter is not valid or not known.
-    """
+    """Return the defect of a Split by `num_outputs` whose last part is empty, or None."""
     if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
         return None
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))

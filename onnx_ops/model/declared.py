@@ -62,9 +62,8 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """
     model = ir.from_proto(read_proto(path))
     mark_written_names(model)
-    # Collected before the names are changed.
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
-    NameFixPass()(model)
+    NameFixPass()(model)  # only now, because the findings have the names in the file
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
         nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins
@@ -74,13 +73,10 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     graphs = {model.graph.name or "<main>": main}
     for node in model.graph:
         for attribute in node.attributes.values():
-            if attribute.type != ir.AttributeType.GRAPH:
-                continue
-            body_id = f"{node.name}/{attribute.name}"
-            if node.op_type == "If":
-                main |= list_ids(attribute.as_graph(), f"{body_id}/")
-            else:
-                graphs[body_id] = list_ids(attribute.as_graph())
+            if attribute.type == ir.AttributeType.GRAPH and node.op_type == "If":
+                main |= list_ids(attribute.as_graph(), f"{node.name}/{attribute.name}/")
+            elif attribute.type == ir.AttributeType.GRAPH:
+                graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
     for (domain, name, overload), function in model.functions.items():
         ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in enumerate(function)}
         graphs[f"[function]{domain}::{name}{overload and f'::{overload}'}"] = ids

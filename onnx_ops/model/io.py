@@ -110,10 +110,7 @@ def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_TensorAndSet
 
 
 def _external_attributes(model: ir.Model) -> Iterator[_TensorAndSetter]:
-    """Yield the external tensors in attributes of nodes, and in the default attributes of functions.
-
-    Each tensor comes with a function that puts another tensor in its place.
-    """
+    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
     by_node = [node.attributes for node in model_nodes(model)]
     for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
         for name, attribute in attributes.data.items():
@@ -189,25 +186,23 @@ def write_model(
     name_left_out_outputs(model)
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
-    moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    has_data = moves and any(_external_initializers(all_graphs(model)))
-    data_name = f"{target.name}.data" if has_data else None
+    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
+    needs_data_file = moves_weights and any(_external_initializers(all_graphs(model)))
+    data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
-    if moves:
+    if moves_weights:
         _embed_tensors(model)
     write_files(
         files,
-        lambda folder: _save(model, folder / target.name, data_name),
+        lambda scratch: _save(model, scratch / target.name, data_name),
         overwrite=overwrite,
-        accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
+        accept=lambda scratch: accept(scratch / target.name, scratch if moves_weights else target.parent),
     )
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto. External weights stay where they are.
-
-    Left-out outputs of slicing nodes get names, also in `model` itself.
+    """Return a model as a ModelProto; external weights stay where they are. In `model`, left-out outputs get names.
 
     Raises:
         ModelError: onnx-ir cannot represent the model.
@@ -250,9 +245,6 @@ def _embed_tensors(model: ir.Model) -> None:
     """Load the external tensors that onnx-ir cannot write into a data file.
 
     These are the tensors in attributes, and the initializers of graphs in functions.
-
-    Raises:
-        ModelError: The tensors have more than `_MAX_EMBEDDED` bytes, or one of the tensors cannot be read.
     """
     written = set(all_graphs(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
@@ -283,13 +275,9 @@ def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model. Weights above `_MIN_EXTERNAL` go into the file `data_name` next to it.
+    """Save a model. Weights above `_MIN_EXTERNAL` go into the file `data_name` next to it; if None, they stay in place.
 
-    If `data_name` is None, the weights stay where they are.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        ModelError: The model cannot be serialized, or is too large for a file.
+    An OSError passes through. Any other error becomes a ModelError.
     """
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
@@ -303,10 +291,9 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external weights.
+    """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
 
-    Inside the context, the model refers to the new file and the loaded tensors. After it, the model has its own tensors
-    again.
+    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are back.
     """
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]

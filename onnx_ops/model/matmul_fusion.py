@@ -23,7 +23,8 @@ def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
         InvalidSlice, DynamicSlice: The perm is not a list of integers or not known.
     """
     operands = [value for value in matmul.inputs if value is not None]
-    ranks = {None if (sizes := sizes_of(value)) is None else len(sizes) for value in operands}
+    operand_sizes = [sizes_of(value) for value in operands]
+    ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
     for value in operands:
         transpose, dtype = value.producer(), value.dtype
         # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.

@@ -169,7 +169,9 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
 
 def shape_of(value: ValueView) -> ShapeView | None:
     """Return the shape of a value, or the shape of its initializer if the value itself declares none."""
-    return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
+    if value.shape is None and value.const_value is not None:
+        return value.const_value.shape
+    return value.shape
 
 
 def sizes_of(value: ValueView) -> Sizes | None:

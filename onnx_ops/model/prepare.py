@@ -97,10 +97,7 @@ def name_left_out_outputs(model: ir.Model) -> bool:
 
 
 def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
-    """Return an endless iterator over names that no value of the model has. Each is the prefix and a number.
-
-    The names in use are collected by this call, so names that the model gets later are not avoided.
-    """
+    """Return an endless iterator over names that no value has at the time of this call: the prefix and a number."""
     used = {value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())}
     used.update(value.name for function in model.functions.values() for value in function.inputs)
     for node in model_nodes(model):
@@ -112,24 +109,17 @@ def detach_large_initializers(model: ir.Model) -> None:
     """Turn large and unreadable initializers of the main graph into inputs. Load small external ones."""
     for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
-        if tensor is not None and not _load_if_small(value, tensor):
+        if tensor is None:
+            continue
+        is_kept = tensor.nbytes <= LARGE_BYTES
+        if is_kept and isinstance(tensor, ir.ExternalTensor):
+            try:
+                value.const_value = load_external(tensor)
+            except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+                is_kept = False
+                value.meta[MISSING] = str(error)
+        if not is_kept:
             detach_initializer(model.graph, value)
-
-
-def _load_if_small(value: ir.Value, tensor: ir.TensorProtocol) -> bool:
-    """Return whether the tensor of an initializer is small and in memory. Load a small external tensor for this.
-
-    If a small tensor cannot be read, store the reason in the `meta` of the value.
-    """
-    if tensor.nbytes > LARGE_BYTES:
-        return False
-    if isinstance(tensor, ir.ExternalTensor):
-        try:
-            value.const_value = load_external(tensor)
-        except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-            value.meta[MISSING] = str(error)
-            return False
-    return True
 
 
 def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:

@@ -59,8 +59,10 @@ class Attribute:
             return Tensor(self._proto.t, self._base_dir)
         if self.type not in (INT, INTS):
             raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
-        shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
-        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=shape, int64_data=values))
+        is_scalar = self.type == INT
+        integers = [self._proto.i] if is_scalar else self._proto.ints
+        dims = () if is_scalar else (len(integers),)
+        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=dims, int64_data=integers))
 
     @property
     def ref_attr_name(self) -> str:
@@ -189,10 +191,7 @@ class Node:
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node into `proto`, with the types and sizes in its subgraphs that are known now.
-
-        The data of small external tensors are embedded, if they can be read.
-        """
+        """Write the node into `proto`, with the types and sizes known now. Small external tensors are embedded."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -224,10 +223,7 @@ class Graph:
         return (node for node in self.nodes if node.graph is not None)  # without folded nodes
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write the graph into `proto`, with the types and sizes that are known now.
-
-        The data of small external tensors are embedded, if they can be read. Initializers keep them in memory.
-        """
+        """Write the graph into `proto`, with the types and sizes known now. Small external tensors are embedded."""
         proto.name = "graph"  # any name: onnx requires one
         for value in self.inputs:
             value.write_into(proto.input.add())
@@ -340,7 +336,14 @@ class ProtoModel:
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if _load_if_small(value, tensor):
+            is_kept = tensor.nbytes <= LARGE_BYTES
+            if is_kept and tensor.is_external:
+                try:
+                    tensor.load()
+                except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+                    is_kept = False
+                    value.meta = {MISSING: str(error)}
+            if is_kept:
                 continue
             value.replace_type(tensor.raw.data_type, tensor.shape)
             del self.graph.initializers[name]
@@ -348,22 +351,6 @@ class ProtoModel:
             if not value.is_input:
                 value.is_input = True
                 self.graph.inputs.append(value)
-
-
-def _load_if_small(value: Value, tensor: Tensor) -> bool:
-    """Return whether the tensor of an initializer is small and in memory. Load a small external tensor for this.
-
-    If a small tensor cannot be read, store the reason in the `meta` of the value.
-    """
-    if tensor.nbytes > LARGE_BYTES:
-        return False
-    if tensor.is_external:
-        try:
-            tensor.load()
-        except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-            value.meta = {MISSING: str(error)}
-            return False
-    return True
 
 
 def _to_shape(dims: Dims) -> Shape:

@@ -88,9 +88,7 @@ class Tensor:
         return b""
 
     def load(self) -> None:
-        """Read the elements from the external data file into memory, and close the file.
-
-        Only call this function if `is_external` is true. `raw` is replaced by a tensor without doc string and metadata.
+        """Read external elements into memory, and close their file. `raw` loses its doc string and metadata.
 
         Raises:
             Exception: The file cannot be read; onnx-ir has several classes of errors for that.

@@ -43,10 +43,7 @@ def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor of a model, also in functions and training graphs.
-
-    Tensors are initializers, tensors in attributes, and the values and indices of sparse tensors.
-    """
+    """Yield every tensor: initializers, tensors in attributes, and parts of sparse tensors, also in training graphs."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _attribute_tensors(function.attribute_proto)
@@ -80,10 +77,9 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 
 
 def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a copy of a node of a function, with the attributes that a call of the function sets.
+    """Return a copy of a node of a function, for a call of the function with these attributes.
 
-    Each attribute that refers to one of the function gets its value from `attributes`, which are those of the call. The
-    reference is dropped if `attributes` lack the attribute, or if its type is another.
+    References are replaced by the attributes of the call, or dropped if the call has none of that name and type.
     """
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)

@@ -75,11 +75,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 
 
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
-    """Return whether a node may compute something else after its conversion by onnx's version converter.
-
-    Raises:
-        InvalidSlice, DynamicSlice, TypeError: An attribute is not valid or not known.
-    """
+    """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
         # The converter leaves a Hardmax as it is. Both versions agree on axis -1 alone. The default was axis 1.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
@@ -91,12 +87,9 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
-    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one.
-
-    The rank may be unknown, so only axis -1 is certainly the last one.
-    """
+    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one."""
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
-    return is_softmax and read_int(node, "axis", 1) != -1
+    return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last one
 
 
 def _loses_size_0(reshape: ir.Node) -> bool:
@@ -113,9 +106,8 @@ def _loses_size_0(reshape: ir.Node) -> bool:
         return True
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
     # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
-    safe_indices = {0} if axis > 0 else set()
-    safe_indices |= {1} if axis <= 1 else set()
-    return any(not size and index not in safe_indices for index, size in enumerate(sizes))  # an open size may be 0
+    keeps_0 = {0: axis > 0, 1: axis <= 1}
+    return any(not size and not keeps_0.get(index, False) for index, size in enumerate(sizes))  # an open size may be 0
 
 
 def _repeats_elements(node: ir.Node) -> bool:
@@ -141,12 +133,7 @@ def _convert_apart(model: bytes, version: int) -> bytes:
 
 
 def convert(model: bytes, version: int) -> bytes:
-    """Convert a serialized model to another operator set.
-
-    Raises:
-        TypeError: Only the converted model fails onnx's strict inference, because a node reads wrong types.
-        Exception: The converter fails; onnx's converter and protobuf have several classes of errors.
-    """
+    """Convert a serialized model. Raise a TypeError if only the converted model fails onnx's strict inference."""
     from onnx import version_converter  # only needed here
 
     proto = onnx.load_model_from_string(model)

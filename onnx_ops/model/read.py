@@ -89,8 +89,8 @@ def read_any(model: Any) -> CheckedModel:
         proto.CopyFrom(model)
         return check_model(proto)
     if not is_onnx_ir(model):
-        kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
-        raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
+        expected = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
+        raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
     import onnx_ir as ir
 
     try:
@@ -123,8 +123,8 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
 
 def is_onnx_ir(model: Any) -> bool:
     """Return whether a model is an `onnx_ir.Model`. Do not import onnx-ir for this, because that takes long."""
-    kinds = type(model).__mro__
-    return any(kind.__module__.partition(".")[0] == "onnx_ir" and kind.__name__ == "Model" for kind in kinds)
+    classes = type(model).__mro__
+    return any(cls.__module__.partition(".")[0] == "onnx_ir" and cls.__name__ == "Model" for cls in classes)
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:

@@ -115,7 +115,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     takes_input = _takes_sizes(opset)
     _check_inputs(node, 1, 2 if takes_input else 1, opset)
     axis = read_int(node, "axis", 0)
-    count = len(node.outputs)
+    output_count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
     sizes = _read_input(node, 1, "split", _FORMATS if opset == 1 else _INT64_FORMAT) if takes_input else None
@@ -125,20 +125,21 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     if sizes is not None:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
-        if len(sizes) != count:
+        if len(sizes) != output_count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
             raise InvalidSlice(
-                f"split={listed} must have a size for each of the {count} outputs", "count" if sizes else "no sizes"
+                f"split={listed} must have a size for each of the {output_count} outputs",
+                "count" if sizes else "no sizes",
             )
         return SplitSpec(axis, sizes)
     if opset < NUM_OUTPUTS_OPSET:
-        return SplitSpec.evenly(axis, shape, count)
+        return SplitSpec.evenly(axis, shape, output_count)
     if num_outputs is None:
         raise InvalidSlice("one of split and num_outputs must be given")
-    if num_outputs != count:
-        rule: Rule = "num_outputs above" if num_outputs > count else "num_outputs below"
-        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs", rule)
-    return SplitSpec.evenly(axis, shape, count, uneven_last=True)
+    if num_outputs != output_count:
+        rule: Rule = "num_outputs above" if num_outputs > output_count else "num_outputs below"
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {output_count} outputs", rule)
+    return SplitSpec.evenly(axis, shape, output_count, uneven_last=True)
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
@@ -156,21 +157,22 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
         DynamicSlice: See `split_spec`; or the part sizes are missing, and the size of the axis is open.
     """
     axis = read_int(node, "axis", 0)
-    has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
-    size = sizes[axis] if sizes is not None and has_axis else None
+    is_in_range = sizes is not None and -len(sizes) <= axis < len(sizes)
+    size = sizes[axis] if sizes is not None and is_in_range else None
     # From operator set 13 on, Split has no attribute `split`, and `split_spec` does not read one.
     has_attribute = opset < SPLIT_INPUT_OPSET and "split" in node.attributes
-    is_written = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
+    has_part_sizes = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
-    name = "its data" if data is None else repr(data.name)
-    if not is_written and size is None:
-        raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
+    data_name = "its data" if data is None else repr(data.name)
+    if not has_part_sizes and size is None:
+        raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
     # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
     # written. In that case, the check above has made sure that the size is known.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
-        raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
-    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and has_axis else spec
+        total = sum(spec.sizes)
+        raise InvalidSlice(f"its parts have {total} elements, but axis {axis} of {data_name} has {size}", "sizes")
+    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and is_in_range else spec
 
 
 def has_sizes_input(node: NodeView) -> bool:
@@ -192,12 +194,7 @@ def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
 
 
 def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out.
-
-    Raises:
-        InvalidSlice: The constant is not a list of integers of a type in `formats`, or the value has another rank.
-        DynamicSlice: The value is not a constant, or is a constant that cannot be read (MissingParameter).
-    """
+    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None
@@ -214,12 +211,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
-    """Return the integers of a constant list. `name` is the name of the parameter, for messages.
-
-    Raises:
-        InvalidSlice: The constant is not a list of integers of a type in `formats`, or its data do not fit its shape.
-        MissingParameter: The data cannot be read.
-    """
+    """Return the integers of a constant list. `name` is the name of the parameter, for messages."""
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data

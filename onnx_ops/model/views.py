@@ -168,10 +168,7 @@ class ModelView(Protocol):
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Return a size as a number or a name. Return None if it has neither, or if the number is below 0.
-
-    Some exporters write -1 for an open size.
-    """
+    """Return a size as a number or a name. Return None if it has neither, or is below 0: some exporters write -1."""
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
@@ -197,6 +194,8 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
     """Return the sizes of a shape or of dims. Return None unless all of them are known."""
-    listed = None if dims is None else list(dims)
-    sizes = tuple([dim for dim in listed or () if isinstance(dim, int)])
-    return sizes if listed is not None and len(sizes) == len(listed) else None
+    if dims is None:
+        return None
+    all_dims = list(dims)
+    sizes = tuple([dim for dim in all_dims if isinstance(dim, int)])
+    return sizes if len(sizes) == len(all_dims) else None
