@@ -43,6 +43,7 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
+        MemoryError: The model does not fit into memory.
     """
     if os.path.isdir(path):  # Windows would report a lack of permission
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
@@ -50,7 +51,11 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
+    except MemoryError:
+        raise
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
+        if "alloc failed" in str(error):
+            raise MemoryError from None
         reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
