@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
+from google.protobuf.message import EncodeError
 
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
@@ -63,8 +64,8 @@ class OnnxSource:
                 _annotate(node, lowered_by_key[key], files)
         try:
             (folder / self.file_name).write_bytes(annotated.SerializeToString())
-        except ValueError as error:
-            raise ModelError(f"the annotated model cannot be written ({error}).") from None
+        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
+            raise ModelError(f"the annotated model cannot be written ({error}); it may be larger than 2 GiB.") from None
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import EncodeError
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
@@ -225,11 +226,15 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
     Raises:
         UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, or the file cannot be
             written.
+        ModelError: The model is too large for a file.
     """
     target = _check_target(path)
 
     def save(folder: Path) -> None:
-        (folder / target.name).write_bytes(proto.SerializeToString())
+        try:
+            (folder / target.name).write_bytes(proto.SerializeToString())
+        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
+            raise ModelError(f"{target.name!r} cannot be written ({error}); it may be larger than 2 GiB.") from None
 
     write_files([target], save, overwrite=overwrite)
 
