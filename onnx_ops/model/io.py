@@ -280,15 +280,12 @@ def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model. Weights above `_MIN_EXTERNAL` go into the file `data_name` next to it; if None, they stay in place.
-
-    An OSError passes through. Any other error becomes a ModelError.
-    """
+    """Save a model. If `data_name` is not None, weights above `_MIN_EXTERNAL` are written into that file beside it."""
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:
             onnx.save_model(serialize(model), path)
-    except OSError:
+    except OSError:  # `write_files` turns it into a UsageError
         raise
     except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error

@@ -190,8 +190,7 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     """Return the integers of an attribute; None if the attribute is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type.
-        DynamicSlice: Each call of the function that the node is in sets the attribute.
+        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
     """
     attribute = _read_attribute(node, name, INTS, "a list of integers")
     return None if attribute is None else tuple(attribute.as_ints())
@@ -205,8 +204,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     """Return the integer of an attribute; `default` if the attribute is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type.
-        DynamicSlice: Each call of the function that the node is in sets the attribute.
+        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
     """
     attribute = _read_attribute(node, name, INT, "an integer")
     return default if attribute is None else attribute.as_int()
@@ -216,8 +214,7 @@ def read_string(node: NodeView, name: str) -> str:
     """Return the text of an attribute; an empty text if the attribute is left out.
 
     Raises:
-        InvalidSlice: The attribute has another type, or the text is not UTF-8.
-        DynamicSlice: Each call of the function that the node is in sets the attribute.
+        InvalidSlice, DynamicSlice: See `read_int`; or the text is not UTF-8.
     """
     attribute = _read_attribute(node, name, STRING, "a text")
     try:

@@ -35,8 +35,8 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     strings, denotations and quantization annotations of values, so they are copied from the model.
 
     Raises:
-        ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
-            the conversion; a node has an invalid attribute; or the converter fails.
+        ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
+            at size 0, after the conversion; a node has an invalid attribute; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")

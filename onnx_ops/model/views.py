@@ -77,7 +77,7 @@ class ValueView(Protocol):
 
     A left-out output has an empty name. `const_value` is set for initializers and by `ModelView.set_constant`, but not
     for outputs of Constant nodes: see `nodes.constant`. `meta` has notes by name. `uses()` is true if a node reads the
-    value.
+    value. `consumers()` may list a node twice if the node reads the value twice.
     """
 
     @property
@@ -155,10 +155,7 @@ class ModelView(Protocol):
         """Set the element type and the sizes of a value. The element 0 and the dims None leave them as they are."""
 
     def detach_weights(self) -> None:
-        """Turn large and unreadable initializers of the main graph into inputs, and load small external ones.
-
-        `IrModel` also gives names to left-out outputs of slicing nodes.
-        """
+        """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
         """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
