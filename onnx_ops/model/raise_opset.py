@@ -31,8 +31,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. onnx's converter drops the metadata of graphs, nodes, values and tensors, and the doc
-    strings, denotations and quantization annotations of values, so they are copied from the model.
+    The copy shares the tensors. onnx's converter drops metadata, denotations, quantization annotations and some doc
+    strings, such as those of tensors, so they are copied from the model.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
@@ -63,10 +63,10 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
-    for node in model_nodes(raised):
+    for reshape in [node for node in model_nodes(raised) if node.op_type == "Reshape"]:
         # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
-        output_name = node.outputs[0].name
-        if node.op_type == "Reshape" and output_name in softmax_outputs and _loses_size_0(node):
+        output_name = reshape.outputs[0].name
+        if output_name in softmax_outputs and _loses_size_0(reshape):
             raise ModelError(
                 f"onnx's version converter adds a Reshape to the Softmax of {output_name!r}, which may fail at size 0."
             )
@@ -77,7 +77,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
-        # The converter leaves a Hardmax as it is. Both versions agree on axis -1 alone. The default was axis 1.
+        # The converter leaves a Hardmax as it is. Both versions agree on the last axis, which only -1 certainly is.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -155,10 +155,10 @@ def _passes_strict_inference(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy to a converted graph and its subgraphs what the converter drops, and share the tensors.
+    """Copy to a converted graph and its subgraphs what the converter drops (see `raise_opset`), and share the tensors.
 
-    Values correspond by their names. If the first output of a node of `after` corresponds to a value that a node
-    computes in `before`, the two nodes correspond. For what the converter drops see `raise_opset`.
+    Values correspond if they have the same name. Nodes correspond if the first output of the node in `after` has the
+    name of an output of the node in `before`.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}
