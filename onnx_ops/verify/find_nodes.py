@@ -36,6 +36,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 
     `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
     the last finding is about the whole model, and says how to search on.
+
+    The result is empty if no part of the model is refused twice. The host program of `device` is ended.
     """
     bad, good = _open_sides(device)
     values, cases = dict(inputs), list[Case]()
@@ -116,7 +118,7 @@ def find_differences(
 
 
 def _open_sides(device: Device) -> tuple[Side, Side]:
-    """Return the provider and onnxruntime's CPU provider for one search."""
+    """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time."""
     budget = Budget(_SECONDS)
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 

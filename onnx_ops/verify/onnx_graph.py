@@ -147,8 +147,8 @@ class OnnxGraph:
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
         """Return the type of the input `name` of a smaller model, which gets `array`.
 
-        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open. If
-        not, a size stays open unless the original model declares the size of the array.
+        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
+        Otherwise, its sizes are open, except those that the original model declares with the same number.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
@@ -234,7 +234,7 @@ class OnnxGraph:
             computed = run(body.graph.whole(), body.inputs)
             carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
-    def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
+    def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
         """Return the elements of a constant, or the array of a computed value."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
