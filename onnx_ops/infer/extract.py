@@ -67,7 +67,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "name": node_name(node),
         "op_type": node.op_type,
         "domain": node.domain,
-        "opset": model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        "opset": model.opset_imports.get(node.domain, 1),
         "scope": scope,
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),
