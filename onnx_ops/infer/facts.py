@@ -136,10 +136,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 
 def matches_facts(facts: Facts, array: Any) -> bool:
-    """Return whether a value is an array of the inferred type that is small enough to store.
-
-    It must also have the inferred sizes if all of them are known.
-    """
+    """Return whether a value is a small array of the inferred type and, if all sizes are inferred, of these sizes."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:

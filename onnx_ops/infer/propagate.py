@@ -53,7 +53,7 @@ from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
 
-# Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
+# Limits for all facts of a model. Beyond the first, further values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
@@ -74,6 +74,9 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
+
+    Raises:
+        RecursionError: The graphs are nested too deep.
     """
 
     def run(sizes: Mapping[str, int] | None = None, *, trusts_numbers: bool = False) -> _Propagation:
@@ -124,8 +127,7 @@ class _Propagation:
         self.contradicts_bound = False
         """Whether inference finds another shape than the user has given for the output of a node."""
         self._visited_nodes = 0
-        self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
-        self._total_dims = 0
+        self._total_bytes, self._total_dims = 0, 0  # sums over all facts so far, for `_enforce_limits`
 
     def run(self) -> None:
         """Store the facts in `reported`, in the order of `propagate`."""

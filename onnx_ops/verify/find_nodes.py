@@ -105,7 +105,7 @@ def find_differences(
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
             if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
-                text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
+                text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model differs alone."
                 findings.append(Finding("different", "", "", text))
             if case is None:
                 continue
@@ -125,7 +125,7 @@ def _open_sides(device: Device) -> tuple[Side, Side]:
 
 def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
-    cause = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
+    cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
     text = (
         f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
         f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}{f' ({case.note})' * bool(case.note)}"
@@ -145,7 +145,7 @@ def _describe_refusal(case: Case, failure: Failure) -> Finding:
     node, why = case.culprit, "; ".join(filter(None, (failure.message, case.note)))
     place = "".join(f" in {holder}" for holder in reversed(case.scope))
     if len(case.numbers) > 1:
-        text = "is the first with which the DirectML provider does not run the model, though it runs the node alone"
+        text = "is the first node with which the DirectML provider does not run the model; it runs the node alone"
     elif CANNOT_COMPILE in why:
         text = "cannot be compiled by this adapter"
     else:

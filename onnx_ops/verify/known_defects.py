@@ -21,10 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone.
-
-    Return [] for an `ov_ext::StridedSlice`.
-    """
+    """Return the defects of an engine that `harden_for_directml` finds in this node alone; [] for a StridedSlice."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))

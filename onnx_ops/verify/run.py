@@ -127,10 +127,8 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
     else:
         by_run = [[_compare_node(lowered, engine, run.values, run.cache) for engine in engines] for run in runs]
     results = []
-    for by_run_of_engine in zip(*by_run, strict=True):
-        labelled = [
-            replace(each, detail=each.detail + run.label) for each, run in zip(by_run_of_engine, runs, strict=True)
-        ]
+    for comparisons in zip(*by_run, strict=True):
+        labelled = [replace(each, detail=each.detail + run.label) for each, run in zip(comparisons, runs, strict=True)]
         results.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
     return results
 
@@ -236,7 +234,7 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
         computed = bytes(values[name].data)
         if computed != data:
             message = (
-                f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes {computed.hex()}."
+                f"{node.label}: output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}."
             )
             return Comparison(lowered, "folding", "mismatch", message)
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

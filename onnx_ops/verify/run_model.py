@@ -40,8 +40,7 @@ def run_model(
     The arguments are those of `Format.run_on_directml`.
 
     Raises:
-        UsageError: `path` is not a path, an argument does not fit the model, or the model is written for an operator
-            set that `embed_function` refuses.
+        UsageError: An argument does not fit the model, or see `embed_function`.
         ModelError: The model or its data cannot be read, or onnxruntime's CPU provider cannot run it.
         DeviceError: DirectML is not installed, or the program that hosts it cannot be started.
         MissingExtra: onnxruntime is not installed or cannot be loaded, and `against` is true.

@@ -54,11 +54,7 @@ class Runnable:
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
     def whole(self) -> WholeModel:
-        """Return the serialized model for an engine; see `ModelToRun`.
-
-        Raises:
-            ModelError: The model cannot be serialized, for example because it has more than 2 GiB.
-        """
+        """Return the model for its engine; see `ModelToRun` and, for the errors, `onnxruntime_cpu.whole_model`."""
         return onnxruntime_cpu.whole_model(self.proto, self.outputs, self.data_folder)
 
     def make_inputs(
@@ -111,6 +107,9 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
     """Read a model, inline its functions and name each node. Only large weights of the main graph stay in their files.
 
+    As in `prepare_to_run`, left-out outputs get names, and the function of `ov_ext::StridedSlice` is added if needed.
+    Outputs of ZipMaps are replaced; see `_leave_out_zip_maps`.
+
     Args:
         model: See `read_any`.
         data_folder: The folder of its external data files, if it is not the folder of the model's file.
@@ -131,7 +130,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
+    embed_function(complete)
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
