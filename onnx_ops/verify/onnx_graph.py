@@ -247,7 +247,7 @@ class OnnxGraph:
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
-        """Return a body as a model whose inputs are `arguments` and the outer values that it reads, but no constants."""
+        """Return a body as a model. Its inputs are `arguments` and the outer values (no constants) that it reads."""
         proto = self._empty_model()
         outer_names = list(dict.fromkeys(free_names(graph)))
         arrays = {value.name: np.asarray(array) for value, array in zip(graph.input, arguments, strict=True)}
