@@ -67,8 +67,10 @@ def compare(
 
     Raises:
         UsageError: An executor is not known, or an input or another option does not fit.
-        ModelError: The model cannot be read, or onnxruntime cannot run the model or a node alone.
-        MissingExtra: onnxruntime is not installed.
+        ModelError: The model or its data cannot be read, or onnxruntime cannot run the model or a node alone.
+        MissingExtra: onnxruntime is not installed or cannot be loaded.
+        MemoryError: An engine lacks memory.
+        ChildLost: The machine ended the process of a run.
     """
     engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
@@ -105,36 +107,37 @@ class _ModelRun:
 
     Attributes:
         values: The values, by name.
-        label: A sentence about the inputs of the run, or an empty string.
-        results: Results of DirectML operators that ran before, by executor and number; see `compare_node`.
+        label: A space and a sentence about the inputs of the run, or an empty string.
+        cache: Outputs of calls of DirectML operators that ran before; see `compare_node`.
     """
 
     values: dict[str, Captured]
     label: str = ""
-    results: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+    cache: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
-    Return one comparison for each engine: the first with a difference, or else that of the first run.
+    Return one comparison for each engine: the first with a difference, or else that of the first run. A folded node has
+    one comparison, because no engine runs it.
     """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
-        by_run = [[_compare_node(lowered, engine, run.values, run.results) for engine in engines] for run in runs]
-    chosen = []
+        by_run = [[_compare_node(lowered, engine, run.values, run.cache) for engine in engines] for run in runs]
+    results = []
     for comparisons in zip(*by_run, strict=True):
-        labelled = [replace(one, detail=one.detail + run.label) for one, run in zip(comparisons, runs, strict=True)]
-        chosen.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
-    return chosen
+        labelled = [replace(each, detail=each.detail + run.label) for each, run in zip(comparisons, runs, strict=True)]
+        results.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
+    return results
 
 
 def _compare_node(
     lowered: LoweredNode,
     engine: Engine,
     values: Mapping[str, Captured],
-    results: dict[tuple[str, int], list[Bytes]],
+    cache: dict[tuple[str, int], list[Bytes]],
     *,
     alone: bool = False,
 ) -> Comparison:
@@ -142,7 +145,7 @@ def _compare_node(
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
-    comparison = compare_node(lowered, engine, values, results, reference=REFERENCE, model=model, alone=alone)
+    comparison = compare_node(lowered, engine, values, cache, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
             comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
@@ -158,7 +161,8 @@ def _run_model(
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """Run the model with the defaults of its inputs and, if possible, with other values.
 
-    Return these runs, and notes about the defaults that were kept.
+    Return these runs, and notes about the defaults that were kept. If the main graph has no node to compare, the model
+    does not run, and the only run has no values.
     """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
@@ -230,7 +234,7 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
         computed = bytes(values[name].data)
         if computed != data:
             message = (
-                f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes {computed.hex()}."
+                f"{node.label}: output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}."
             )
             return Comparison(lowered, "folding", "mismatch", message)
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

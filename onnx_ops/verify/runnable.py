@@ -45,7 +45,7 @@ class Runnable:
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the inputs without a default."""
+        """The names of the inputs without an initializer."""
         return [value.name or "" for value in self.model.graph.inputs if not value.is_initializer()]
 
     @property
@@ -54,7 +54,7 @@ class Runnable:
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
     def whole(self) -> WholeModel:
-        """Return the model for its engine; see `ModelToRun`."""
+        """Return the model for its engine; see `ModelToRun` and, for the errors, `onnxruntime_cpu.whole_model`."""
         return onnxruntime_cpu.whole_model(self.proto, self.outputs, self.data_folder)
 
     def make_inputs(
@@ -91,6 +91,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     if inlines:
         inline_functions(model)
         findings = checked.findings
+        # `to_ir` has sorted the graphs and opened sizes below 0, so `proto` is written anew to match `model`.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
     proto = checked.proto
     if embed_function(model) or is_changed:
@@ -105,6 +106,9 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
     """Read a model, inline its functions and name each node. Only large weights of the main graph stay in their files.
+
+    As in `prepare_to_run`, left-out outputs get names, and the function of `ov_ext::StridedSlice` is added if needed.
+    Outputs of ZipMaps are replaced; see `_leave_out_zip_maps`.
 
     Args:
         model: See `read_any`.
@@ -126,20 +130,21 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
+    embed_function(complete)
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
+    A ZipMap with another number of inputs or outputs than one stays, so that onnxruntime reports it.
+
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
     outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
-    zip_maps = [
-        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and not {*node.output} - outputs.keys()
-    ]
+    all_zip_maps = [node for node in checked.proto.graph.node if node.op_type == "ZipMap"]
+    zip_maps = [node for node in all_zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
     if not zip_maps:
         return checked
     proto = onnx.ModelProto()
@@ -154,10 +159,10 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
-    """Return the initializers of a model that are stored in other files, by name.
+    """Return the initializers of a model that are stored in other files, by name. They are not read.
 
     Raises:
-        DeviceError: A file is shorter than the model says.
+        DeviceError: A file is shorter than the model says. A file that does not exist raises no error here.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():

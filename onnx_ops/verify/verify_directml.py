@@ -29,6 +29,8 @@ class HardeningVerification(Verification):
         before: The runs of the original model on the provider, compared with its outputs on the CPU provider. Their
             findings are the reasons for hardening.
         after: The runs of the hardened model, compared with the outputs of the original model on the CPU provider.
+
+    Both are empty if the models differ on the CPU provider, or if the adapter cannot compile hardened nodes.
     """
 
     before: tuple[ModelRun, ...] = ()
@@ -79,10 +81,10 @@ def verify_hardening(
         if not on_cpu.is_equal:
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
-        say("running the model before on DirectML")
+        say("running the original model on DirectML")
         runs_before = _run_all(dml, read_complete_model(before), runs, locates=False)
         dml.transient.clear()  # Otherwise failures that a retry has overcome would be reported for both models.
-        say("running the model after on DirectML")
+        say("running the hardened model on DirectML")
         runs_after = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in runs_after for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):

@@ -14,6 +14,7 @@ from onnx_ops.verify.onnx_graph import OnnxGraph, to_tensor
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport import progress
 from sliceport.diffing.diff import diff
+from sliceport.errors import ModelError
 
 STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
 
@@ -78,3 +79,10 @@ def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
         report = diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
     assert [(output.name, output.status) for output in report.outputs] == [("e", "equal"), ("p", "equal")]
     assert said == ["ZipMap 'zip' is left out: its input 'p' is compared in place of 'maps', which is not a tensor"]
+
+
+def test_zip_map_with_two_inputs_is_left_to_onnxruntime(tmp_path: Path) -> None:
+    node = "maps = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]> (x, x)"
+    onnx.save(parse(f"(float[2, 3] x) => (float[2, 3] maps) {{ {node} }}", **{"ai.onnx.ml": 3}), tmp_path / "zip.onnx")
+    with pytest.raises(ModelError, match="neither engine runs the model: .*ZipMap.* has input size 2"):
+        diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
