@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
-from google.protobuf.message import EncodeError
 
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
-from onnx_ops.model.read import describe_cause, serialize
+from onnx_ops.model.read import describe_cause, serialize, to_bytes
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
 from sliceport.errors import ModelError
@@ -62,10 +61,7 @@ class OnnxSource:
         for key, node in _slicing_nodes(annotated):
             if key in lowered_by_key:  # functions that are never called have no lowered nodes
                 _annotate(node, lowered_by_key[key], files)
-        try:
-            (folder / self.file_name).write_bytes(annotated.SerializeToString())
-        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
-            raise ModelError(f"the annotated model cannot be written ({error}); it may be larger than 2 GiB.") from None
+        (folder / self.file_name).write_bytes(to_bytes(annotated, "the annotated model"))
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import EncodeError
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
-from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize
+from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
@@ -231,10 +230,7 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
     target = _check_target(path)
 
     def save(folder: Path) -> None:
-        try:
-            (folder / target.name).write_bytes(proto.SerializeToString())
-        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
-            raise ModelError(f"{target.name!r} cannot be written ({error}); it may be larger than 2 GiB.") from None
+        (folder / target.name).write_bytes(to_bytes(proto, repr(target.name)))
 
     write_files([target], save, overwrite=overwrite)
 

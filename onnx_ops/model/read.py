@@ -126,6 +126,24 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
+def to_bytes(proto: onnx.ModelProto, name: str) -> bytes:
+    """Return a serialized model.
+
+    Args:
+        proto: The model.
+        name: The subject of the error message.
+
+    Raises:
+        ModelError: The model is too large for a file.
+    """
+    try:
+        return bytes(proto.SerializeToString())
+    except MemoryError:
+        raise
+    except Exception as error:  # a ValueError, or since protobuf 7 an EncodeError
+        raise ModelError(f"{name} cannot be written ({error}); it may be larger than 2 GiB.") from None
+
+
 def is_onnx_ir(model: Any) -> bool:
     """Return whether a model is an `onnx_ir.Model`. Do not import onnx-ir for this, because that takes long."""
     classes = type(model).__mro__
