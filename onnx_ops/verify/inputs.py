@@ -26,7 +26,7 @@ _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "T
 """Operators whose outputs hold elements of their first input."""
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
-"""Limit for random integers. Integers that index a shorter axis of known size are below that size."""
+"""The exclusive upper bound of random integers that index no shorter axis."""
 
 
 def make_inputs(
@@ -34,7 +34,7 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Make an array for each input of the main graph that has no initializer; keep the given ones.
 
-    Random integers are smaller than the axes that they index.
+    In attempt 0, random integers are below the size of each axis that they index; see `_index_bound`.
 
     Args:
         model: The model, its functions inlined.
@@ -44,8 +44,9 @@ def make_inputs(
         attempt: See `ModelToRun.make_inputs`.
 
     Raises:
-        UsageError: A given array or shape is for an unknown name or does not fit, or an input without an array has an
-            open shape, is not a tensor or has a type that NumPy lacks; or an output of a node has another shape.
+        UsageError: A given array or shape is for an unknown name or does not fit. Or an array is given for an
+            initializer before IR version 4. Or an input without an array has an open shape, needs too many elements, is
+            not a tensor or has a type that NumPy lacks. Or the given shape of a node's output is not the inferred one.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
@@ -59,8 +60,9 @@ def make_inputs(
             declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), _index_bound(value)))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
-    names = computed_names | {value.name or "" for value in model.graph.inputs}
-    arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names)
+    names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
+    arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names_with_shapes)
+    # The sizes that are given for outputs of nodes are only checked: these calls raise an error if they do not fit.
     if not computed_names.isdisjoint(shapes):
         with open_view(model) as (view, _):
             all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}
@@ -70,20 +72,24 @@ def make_inputs(
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
-    """Return NumPy's type for the elements of a value, or None if the model does not declare their type."""
+    """Return the type of a value's elements in NumPy or ml_dtypes. Return None if the model does not declare it."""
     return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the inputs of the main graph that have a default. Before IR version 4, an initializer is a constant."""
+    """Return the inputs of the main graph that have a default.
+
+    There are none before IR version 4, in which an input that has an initializer is a constant.
+    """
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
 
 def _index_bound(value: ir.Value) -> int:
-    """Return an exclusive upper bound for the integers of a value. The bound lies between 1 and `_MAX_INDEX`.
+    """Return an exclusive upper bound for the integers of a value, between 1 and `_MAX_INDEX`.
 
-    It is the size of the smallest axis that the value indexes, directly or through nodes that keep its elements.
+    It is the size of the smallest axis of known size that a Gather or GatherElements indexes by the value, or by
+    elements of it that other nodes copy.
     """
     bound = _MAX_INDEX
     visited: set[int] = set()
@@ -97,8 +103,10 @@ def _index_bound(value: ir.Value) -> int:
             if node.op_type in _COPYING and input_index == 0:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
-                    sizes = sizes_of(node.inputs[0]) or ()  # every axis is out of range of an unknown rank
+                # If the rank is unknown, `sizes` is empty, and `normalize_axis` refuses every axis. A node with an axis
+                # that is not valid gives no bound either, because onnxruntime refuses it.
+                with suppress(InvalidSlice):
+                    sizes = sizes_of(node.inputs[0]) or ()
                     size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
                     bound = bound if size is None else min(bound, size)
-    return max(bound, 1)
+    return max(bound, 1)  # an axis of size 0 has no valid index
