@@ -44,7 +44,7 @@ REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
 """Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
-"""Limit for the random elements of a node that runs alone."""
+"""The exclusive upper bound of random integers for a node that runs alone."""
 
 
 def compare(
@@ -66,9 +66,12 @@ def compare(
     engines of the format and the validators that are installed take part.
 
     Raises:
-        UsageError: An executor is not known, or an input or another option does not fit.
+        UsageError: An executor is not known, no executor but `onnxruntime-cpu` is named, `model` is not a model, an
+            input or another option does not fit, or random data would have too many elements.
         ModelError: The model cannot be read, or onnxruntime cannot run the model or a node alone.
         MissingExtra: onnxruntime is not installed.
+        MemoryError: An engine lacks memory.
+        ChildLost: The machine ended the process of a run, or did not start it.
     """
     engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
@@ -105,24 +108,25 @@ class _ModelRun:
 
     Attributes:
         values: The values, by name.
-        label: A sentence about the inputs of the run, or an empty string.
-        results: Results of DirectML operators that ran before, by executor and number; see `compare_node`.
+        label: A space and a sentence about the inputs of the run; empty for the first run.
+        cache: The outputs of calls of DirectML operators that ran on these values; see `compare_node`.
     """
 
     values: dict[str, Captured]
     label: str = ""
-    results: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+    cache: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
-    Return one comparison for each engine: the first with a difference, or else that of the first run.
+    Return one comparison for each engine, or only one for a folded node, which no engine runs. It is the first one that
+    is not clean, or else that of the first run.
     """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
-        by_run = [[_compare_node(lowered, engine, run.values, run.results) for engine in engines] for run in runs]
+        by_run = [[_compare_node(lowered, engine, run.values, run.cache) for engine in engines] for run in runs]
     chosen = []
     for comparisons in zip(*by_run, strict=True):
         labelled = [replace(one, detail=one.detail + run.label) for one, run in zip(comparisons, runs, strict=True)]
@@ -134,7 +138,7 @@ def _compare_node(
     lowered: LoweredNode,
     engine: Engine,
     values: Mapping[str, Captured],
-    results: dict[tuple[str, int], list[Bytes]],
+    cache: dict[tuple[str, int], list[Bytes]],
     *,
     alone: bool = False,
 ) -> Comparison:
@@ -142,7 +146,7 @@ def _compare_node(
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
-    comparison = compare_node(lowered, engine, values, results, reference=REFERENCE, model=model, alone=alone)
+    comparison = compare_node(lowered, engine, values, cache, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
             comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
@@ -158,7 +162,8 @@ def _run_model(
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """Run the model with the defaults of its inputs and, if possible, with other values.
 
-    Return these runs, and notes about the defaults that were kept.
+    Return these runs, and notes about the defaults that were kept. If the main graph has no slicing node to compare,
+    the model does not run, and the only run has no values.
     """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
@@ -182,7 +187,11 @@ def _run_model(
 def _add_given_values(
     model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read_names: set[str]
 ) -> dict[str, Captured]:
-    """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
+    """Return the values that nodes computed, and the inputs and initializers that slicing nodes read.
+
+    Raises:
+        ModelError: An initializer has no data, or its data cannot be read.
+    """
     values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
     for name in read_names - values.keys():
         tensor = model.graph.initializers[name].const_value
@@ -197,7 +206,12 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """Run a node alone on random data, and return its input and outputs by their names in the whole model."""
+    """Run a node alone on random data, and return its input and outputs by their names in the whole model.
+
+    Raises:
+        ModelError: onnxruntime cannot run the node.
+        UsageError: See `random_array`.
+    """
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)
@@ -218,10 +232,13 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """Compare the constants of a folded node with the values that the model computes."""
+    """Compare the constants of a folded node with the values that the model computes.
+
+    The status is `folded` if they cannot be compared.
+    """
     node = lowered.node
     assert isinstance(node, Folded)
-    # A node in a branch that is never taken has no constants.
+    # A node in a branch that is never taken has no constants, so `zip` returns no pairs.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     # Bodies are not run, and floats may be folded in another order than they are computed in.
     if node.scope or not folded or node.element in _INEXACT:
