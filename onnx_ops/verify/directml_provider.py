@@ -40,14 +40,19 @@ class OnnxruntimeDML:
         self._device = device
 
     def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs."""
+        """Return the version of onnxruntime to which the provider belongs.
+
+        Raises:
+            DeviceError: See `open_provider` and `Device.facts`.
+        """
         return str((self._device or _shared_device()).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """Run a node alone, as an ONNX model; see `NodeEngine`.
+        """Run a node alone, as an ONNX model, on the device that all engines for single nodes share; see `NodeEngine`.
 
         Raises:
-            DeviceError: The provider refuses the node, or the program that hosts DirectML failed.
+            DeviceError: DirectML is not installed, the provider refuses the node, or the program that hosts DirectML
+                failed.
         """
         import numpy as np
 
@@ -63,8 +68,11 @@ class OnnxruntimeDML:
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
         """Run a model on DirectML; see `ModelEngine`. The CPU runs nodes that the provider does not support.
 
+        The option `device_id` has no effect if the engine was made with a device.
+
         Raises:
-            DeviceError: The provider refuses the model, or the program that hosts DirectML failed.
+            DeviceError: DirectML is not installed, the provider refuses the model, a data file cannot be read, or the
+                program that hosts DirectML failed.
             UsageError: `device_id` is not a number.
         """
         adapter = options.get("device_id")
@@ -73,6 +81,7 @@ class OnnxruntimeDML:
         from onnx_ops.verify.runnable import find_weights
 
         device = self._device or _shared_device(adapter)
+        # A search runs many parts of a model that fail. `find_refusals` repeats only those that it reports.
         with device.without_retries():
             weights = find_weights(model)
             results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, weights=weights)
@@ -94,10 +103,10 @@ class OnnxruntimeDML:
 
 
 def open_provider(adapter: str | None = None) -> Device:
-    """Open a device to run whole models on. It retries failed calls.
+    """Open a device to run whole models on. It repeats failed requests; see `Device`.
 
     Args:
-        adapter: The number of the adapter on Windows; None for the adapter that the environment names.
+        adapter: The number of the adapter on Windows; None for the one that `SLICEPORT_ADAPTER` selects.
 
     Raises:
         DeviceError: DirectML is not installed, or cannot run on this machine.

@@ -36,7 +36,7 @@ class Runnable:
     Attributes:
         proto: The model for onnxruntime.
         model: The model in onnx-ir. It has the same inputs and initializers.
-        data_folder: The folder of its external data files; empty if all data are in the model.
+        data_folder: The folder in which its external data files are; empty for a model in memory without such files.
     """
 
     proto: onnx.ModelProto
@@ -64,7 +64,7 @@ class Runnable:
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
     def observe(self, names: Sequence[str]) -> Runnable:
-        """Return the model with these values of the main graph as its outputs."""
+        """Return the model with these values of the main graph as its outputs, in place of its own."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
         del observed.graph.output[:]
@@ -80,7 +80,8 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions and sort graphs, so that every value has a name in the main graph.
+        inlines: Whether to inline functions, so that their values have names in the calling graph. If so, graphs are
+            also sorted in `Runnable.proto`, and negative sizes are open there; in `Runnable.model` they always are.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -91,6 +92,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     if inlines:
         inline_functions(model)
         findings = checked.findings
+        # `to_ir` has sorted the graphs and opened negative sizes. onnxruntime refuses a body that is not sorted.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
     proto = checked.proto
     if embed_function(model) or is_changed:
@@ -106,6 +108,8 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
     """Read a model, inline its functions and name each node. Only large weights of the main graph stay in their files.
 
+    An output of a ZipMap is replaced by the ZipMap's input, and a message announces this.
+
     Args:
         model: See `read_any`.
         data_folder: The folder of its external data files, if it is not the folder of the model's file.
@@ -116,7 +120,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     """
     checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
     complete = to_ir(checked)
-    mark_written_names(complete)
+    mark_written_names(complete)  # before the functions and their names are gone
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
@@ -133,12 +137,14 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
+    A model without such an output is returned as it is.
+
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
     outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
     zip_maps = [
-        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and not {*node.output} - outputs.keys()
+        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and outputs.keys() >= {*node.output}
     ]
     if not zip_maps:
         return checked
@@ -157,13 +163,14 @@ def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
     """Return the initializers of a model that are stored in other files, by name.
 
     Raises:
-        DeviceError: A file is shorter than the model says.
+        DeviceError: A file ends before a tensor in it does.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():
         entries = {entry.key: entry.value for entry in tensor.external_data}
         path, offset = os.path.join(model.data_folder, entries["location"]), int(entries.get("offset", 0))
         size = Tensor(tensor).nbytes
+        # A file that is missing is reported by the device, which opens it.
         if os.path.isfile(path) and os.path.getsize(path) < offset + size:
             raise DeviceError(f"'{path}' ends before byte {offset + size}.")
         weights[tensor.name] = StoredTensor(path, offset, size, tensor.data_type, tuple(tensor.dims))
