@@ -21,7 +21,10 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone."""
+    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone.
+
+    An ov_ext::StridedSlice has no known defects.
+    """
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -31,7 +34,8 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    If the provider refuses a node, known defects of other nodes may stay hidden. Each of them becomes a finding, too.
+    If the provider refuses a node or the model, known defects of other nodes may stay hidden. Each of them that no
+    finding names becomes a finding of its own.
 
     Args:
         findings: The findings.
@@ -39,8 +43,10 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """
     changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
     producers = {output: node.name for node in proto.graph.node for output in node.output if output}
-    sources = {node.name: [producers[name] for name in node.input if name in producers] for node in proto.graph.node}
-    explained = tuple([_explain(finding, sources, changes) for finding in findings])
+    sources = {}
+    for node in proto.graph.node:
+        sources[node.name] = [producers[name] for name in node.input if name in producers]
+    explained = tuple(_explain(finding, sources, changes) for finding in findings)
     if not any(finding.kind == "refused" for finding in findings):
         return explained
     named_ids = {defect for finding in explained for defect in finding.defects}
@@ -53,11 +59,12 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
-    """Return a finding with the known defects of its node and, if values differ, of the nodes that this node reads.
+    """Return a finding with the known defects of its node. If values differ, add those of the nodes that it reads from.
 
-    `sources` maps each node to the nodes that it reads, and `changes` each node to its change by hardening.
+    `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening. A
+    finding without known defects is returned as it is.
     """
-    # A fusion computes the nodes that a node reads together with the node.
+    # A fusion may compute a node together with the nodes that it reads from.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
     causes = [(change, defect) for change in changed for defect in _directml_defects(change)]
