@@ -40,10 +40,12 @@ def run_model(
     The arguments are those of `Format.run_on_directml`.
 
     Raises:
-        UsageError: An input does not fit.
-        ModelError: The model cannot be read, or onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed, or the program that hosts it failed.
+        UsageError: `path` is not a path, an input does not fit, or see `embed_function`.
+        ModelError: The model cannot be read; or `against` is true and onnxruntime's CPU provider cannot run it.
+        DeviceError: DirectML is not installed; or see `run_on`.
         MissingExtra: onnxruntime is not installed, and `against` is true.
+        MemoryError: The CPU provider lacks memory.
+        ChildLost: The machine ended the process of a run on the CPU provider, or did not start it.
     """
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -67,18 +69,22 @@ def run_on(
     *,
     locates: bool,
 ) -> ModelRun:
-    """Run a model on the provider and compare it.
+    """Run a model on the provider, and compare its outputs with the expected ones.
+
+    A model that the provider refuses, or that ends the host program, gives a finding instead of an error.
 
     Args:
         dml: The device.
         model: The model, as `read_complete_model` returns it.
         arrays: The inputs of the model.
-        expected: The expected outputs by name, or None to compare nothing.
+        expected: The expected outputs by name, or None to compare nothing. An output that is bit-equal or within
+            `tolerance_of` its expected value does not differ; one that the model only moves must be bit-equal.
         locates: Whether to find the nodes that cause a refusal or a difference.
 
     Raises:
-        DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
-            too short.
+        DeviceError: The program that hosts DirectML cannot be started, does not answer when it is asked for its facts,
+            or does not accept the inputs; or a data file is too short or cannot be read.
+        ModelError: The model cannot be serialized.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()
@@ -88,6 +94,7 @@ def run_on(
         values, nodes = dml.trace_onnx(whole.data, arrays, names, weights=weights)
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
+        # A request that times out has taken as long as a whole search may; see `TIMEOUT` of the provider.
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             refusals = find_refusals(dml, graph, arrays, str(error))
@@ -109,7 +116,7 @@ def run_on(
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, it says how to find the nodes."""
+    """Return the finding about a model that does not run. Without a comparison, add how to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -129,9 +136,12 @@ def _runs_anything(dml: device.Device) -> bool:
 
 
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
-    """Compare an output with the expected one, bit for bit if the model only moves its elements."""
+    """Compare an output with the expected one, bit for bit if the model only moves its elements.
+
+    The status is `ran` if no array is expected: for a run without a comparison, or if the CPU provider returned none.
+    """
     element = ir.DataType.from_numpy(computed.dtype).name
-    if not isinstance(expected, np.ndarray):  # There is nothing to compare with.
+    if not isinstance(expected, np.ndarray):
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)

@@ -29,6 +29,9 @@ class HardeningVerification(Verification):
         before: The runs of the original model on the provider, compared with its outputs on the CPU provider. Their
             findings are the reasons for hardening.
         after: The runs of the hardened model, compared with the outputs of the original model on the CPU provider.
+
+    Both are empty if the models already differ on the CPU provider, or if the adapter cannot compile nodes of the
+    hardened model.
     """
 
     before: tuple[ModelRun, ...] = ()
@@ -36,8 +39,10 @@ class HardeningVerification(Verification):
 
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values, with the first run of each model on the provider."""
-        more = {name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs}
-        return super().to_json() | more
+        first_runs = {
+            name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs
+        }
+        return super().to_json() | first_runs
 
     def __str__(self) -> str:
         # If DirectML ran, the differences are also findings of `after`, which are listed below.
@@ -62,15 +67,16 @@ def verify_hardening(
     """Compare a model with its hardened form.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within the tolerances of `run_model`. If the
-    provider refuses only nodes that its adapter cannot compile, a note names them.
+    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Runs that only
+    repeat the first one with another seed or other sizes are left out there. If the provider refuses only nodes that
+    its adapter cannot compile, a note counts them by operator.
 
     The arguments are those of `verify_rewriting`.
 
     Raises:
         DeviceError: DirectML is not installed, or the program that hosts it failed.
         NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
-        UsageError, ModelError, MissingExtra: See `verify_rewriting`.
+        UsageError, ModelError, MissingExtra, MemoryError, ChildLost: See `verify_rewriting`.
     """
     with open_provider() as dml:
         on_cpu = verify_rewriting(
@@ -79,10 +85,10 @@ def verify_hardening(
         if not on_cpu.is_equal:
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
-        say("running the model before on DirectML")
+        say("running the original model on DirectML")
         runs_before = _run_all(dml, read_complete_model(before), runs, locates=False)
         dml.transient.clear()  # Otherwise failures that a retry has overcome would be reported for both models.
-        say("running the model after on DirectML")
+        say("running the hardened model on DirectML")
         runs_after = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in runs_after for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):
@@ -106,5 +112,8 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run."""
+    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run.
+
+    `locates` is the argument of `run_on`.
+    """
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)
