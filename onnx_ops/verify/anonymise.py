@@ -18,8 +18,9 @@ _DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_vers
 def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random_weights: bool) -> onnx.ModelProto:
     """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
-    A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
+    Names of operators, functions, domains and attributes stay as they are. A weight is a tensor of several floats, or
+    of several integers of at most 8 bits. The random elements are normally distributed with the weight's mean and
+    standard deviation, and clipped to its least and greatest element.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -58,7 +59,10 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Replace the names in a protobuf message, and remove descriptions. `names` maps each old name to the new one."""
+    """Replace the names in a protobuf message, but not in the messages inside it, and remove its descriptions.
+
+    `names` maps each old name to the new one. A name that it lacks is added.
+    """
     kind = message.DESCRIPTOR.name
 
     def new_name(old: str) -> str:
