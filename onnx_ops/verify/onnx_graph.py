@@ -33,14 +33,18 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
-"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit."""
+"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit.
+
+A ScatterElements or ScatterND with a reduction does compute; see `_only_moves`.
+"""
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
-_WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
-"""The file of the weights of cut models, the bytes from which a weight is stored there, and the alignment there.
-
-Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files.
-"""
+_WEIGHTS = "weights.bin"
+"""The file of the larger weights of cut models."""
+_LARGE_BYTES = 1024
+"""The size from which a weight is stored there. onnxruntime reads parameters of nodes before it opens data files."""
+_ALIGNMENT = 4096
+"""The alignment of weights there. onnx.proto asks for multiples of the page size, so that files can be mapped."""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx.numpy_helper import to_array
@@ -57,7 +61,7 @@ class OnnxGraph:
     """The main graph of an ONNX model, or one run of a body of control flow.
 
     Args:
-        proto: The model as `read_complete_model` returns it, so without sparse initializers. It may be changed.
+        proto: The model as `read_complete_model` returns it, so without sparse initializers. `make_inputs` changes it.
         model: The same model in onnx-ir; None if `make_inputs` is not called.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
@@ -90,7 +94,7 @@ class OnnxGraph:
             tuple(name for name in names if name not in self._constants),
             tuple(filter(None, node.output)),
             constants=tuple(name for name in names if name in self._constants),
-            moves=is_standard and node.op_type in _MOVES,
+            moves=is_standard and _only_moves(node),
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
             written_name=written_name,
         )
@@ -106,8 +110,14 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
-        return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
+        return WholeModel(
+            self.format,
+            proto.SerializeToString(),
+            tuple(inputs),
+            tuple(outputs),
+            data_folder=self._folder,
+            data_version=self._data_version,
+        )
 
     def cut(
         self,
@@ -121,6 +131,7 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
+        # A constant may be an output, too.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
@@ -167,6 +178,9 @@ class OnnxGraph:
         """Return the given arrays, and random ones for the other inputs; see `Graph`.
 
         An array for an input with a default is not returned, but replaces the default in this graph.
+
+        Raises:
+            UsageError: See `onnx_ops.verify.inputs.make_inputs`.
         """
         assert self._model is not None
         arrays = make_inputs(self._model, shapes, inputs, seed, attempt)
@@ -175,7 +189,11 @@ class OnnxGraph:
         return arrays
 
     def read_value(self, place: Path, name: str) -> Array:
-        """Read a TensorProto in a `.pb` file; see `Graph`."""
+        """Read a TensorProto in a `.pb` file; see `Graph`.
+
+        Raises:
+            UsageError: The file cannot be read, or its elements are of a type that NumPy and ml_dtypes lack.
+        """
         file = place.with_suffix(".pb")
         try:
             return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
@@ -184,45 +202,47 @@ class OnnxGraph:
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of an If, Loop or Scan, up to `_MAX_ITERATIONS`; see `Graph`."""
-        proto = self._nodes[node]
-        graphs = {attribute.name: attribute.g for attribute in proto.attribute if attribute.HasField("g")}
-        if proto.domain not in STANDARD_DOMAINS or not graphs:
+        node_proto = self._nodes[node]
+        graphs = {attribute.name: attribute.g for attribute in node_proto.attribute if attribute.HasField("g")}
+        if node_proto.domain not in STANDARD_DOMAINS or not graphs:
             return
-        arguments: list[Any] = [None if not name else self._value_of(name, values) for name in proto.input]
-        if proto.op_type == "If":
+        arguments: list[Any] = [None if not name else self._value_of(name, values) for name in node_proto.input]
+        if node_proto.op_type == "If":
             title = "then_branch" if bool(arguments[0]) else "else_branch"
             yield self._body(title, graphs[title], [], values)
-        elif proto.op_type == "Loop":
+        elif node_proto.op_type == "Loop":
             condition: Any
             count, condition, *carried = arguments  # The first two may be None.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
-            for i in range(count if condition else 0):
+            if not condition:
+                return
+            for i in range(count):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield body
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
-                carried = results[: len(carried)]
+                carried = results[: len(carried)]  # the other outputs are not passed on
                 if not condition:
                     return
-        elif proto.op_type == "Scan" and len(proto.input) == len(graphs["body"].input):
+        elif node_proto.op_type == "Scan" and len(node_proto.input) == len(graphs["body"].input):
             # Scan-8, which has one input more than its body, is left out.
-            yield from self._scan(proto, graphs["body"], arguments, values, run)
+            yield from self._scan(node_proto, graphs["body"], arguments, values, run)
 
     def _scan(
         self,
-        proto: onnx.NodeProto,
+        node_proto: onnx.NodeProto,
         graph: onnx.GraphProto,
         arguments: list[Any],
         values: Mapping[str, Array],
         run: Runner,
     ) -> Iterator[Body]:
         """Yield the first iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
-        options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
-        scan_count = options["num_scan_inputs"]
-        axes = options.get("scan_input_axes") or [0] * scan_count
-        backwards = options.get("scan_input_directions") or [0] * scan_count
-        carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
+        options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node_proto.attribute}
+        sequence_count = options["num_scan_inputs"]
+        axes = options.get("scan_input_axes") or [0] * sequence_count
+        backwards = options.get("scan_input_directions") or [0] * sequence_count  # 1 for a sequence from its end
+        carried, sequences = arguments[:-sequence_count], arguments[-sequence_count:]
         # All sequences have the same length. Later iterations are not compared, to save time.
         for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
             slices = [
@@ -235,7 +255,7 @@ class OnnxGraph:
             carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or the array of a computed value."""
+        """Return the elements of a constant, or the array of a computed value. Return None for an empty optional."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
@@ -243,6 +263,7 @@ class OnnxGraph:
             value = onnx.helper.get_attribute_value(attribute)
             if attribute.name == "value":
                 return onnx.numpy_helper.to_array(value)
+            # The attributes `value_float` and `value_floats` give FLOAT, but NumPy makes doubles of Python's floats.
             return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
         return values[name]
 
@@ -269,12 +290,18 @@ class OnnxGraph:
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
         defects = [
-            finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}
+            finding.defect
+            for finding in findings
+            if finding.kind == "invalid" or not set(finding.defect.engines).isdisjoint(names)
         ]
         return list(dict.fromkeys(defects))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
+        """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`.
+
+        Raises:
+            ModelError: See `load_whole`.
+        """
         proto = load_whole(model)
         # An output that declares no type gets that of its array.
         for value in proto.graph.output:
@@ -292,9 +319,12 @@ class OnnxGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write models to numbered files, and their larger weights to a shared `weights.bin`; see `Graph`."""
+        """Write models to numbered files, and their larger weights to a shared `weights.bin`; see `Graph`.
+
+        Equal weights are written once. There is no `weights.bin` if no weight is large.
+        """
         names: list[str] = []
-        places: dict[bytes | str, int] = {}
+        offsets: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
             for model in models:
                 proto = onnx.ModelProto.FromString(model.data)
@@ -302,17 +332,17 @@ class OnnxGraph:
                     weight = Tensor(tensor, model.data_folder)
                     if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
                         continue
-                    # The place of an external weight is its key, because reading it for each cut would take long.
+                    # An external weight has its position as its key, because reading it for each cut would take long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
-                    if key not in places:
-                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
+                    if key not in offsets:
+                        offsets[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
                         file.write(weight.tobytes())
                     tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
-                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)
+                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, offsets[key], weight.nbytes)
                     tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
                 (folder / names[-1]).write_bytes(proto.SerializeToString())
-        if not places:
+        if not offsets:
             (folder / _WEIGHTS).unlink()
         return names
 
@@ -326,6 +356,12 @@ class OnnxGraph:
 
 def _is_constant(node: onnx.NodeProto) -> bool:
     return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
+
+
+def _only_moves(node: onnx.NodeProto) -> bool:
+    """Return whether a node of a standard domain only moves elements."""
+    reductions = [attribute.s for attribute in node.attribute if attribute.name == "reduction"]
+    return node.op_type in _MOVES and reductions in ([], [b"none"])
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:

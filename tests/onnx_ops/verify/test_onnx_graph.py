@@ -78,3 +78,13 @@ def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
         report = diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
     assert [(output.name, output.status) for output in report.outputs] == [("e", "equal"), ("p", "equal")]
     assert said == ["ZipMap 'zip' is left out: its input 'p' is compared in place of 'maps', which is not a tensor"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "moves"), [("", True), ('<reduction = "none">', True), ('<reduction = "add">', False)]
+)
+def test_scatter_with_a_reduction_does_not_only_move_elements(attributes: str, moves: bool) -> None:
+    proto = parse(
+        f"(float[3] x, int64[1, 1] i, float[1] u) => (float[3] y) {{ y = ScatterND {attributes} (x, i, u) }}", 17
+    )
+    assert [node.moves for node in OnnxGraph(proto).nodes] == [moves]
