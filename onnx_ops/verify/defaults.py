@@ -80,9 +80,6 @@ def _run_with_variants(
 
     `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`. Return
     None if the model does not run on any variant, or if there are no variants.
-
-    Raises:
-        BudgetSpent, MemoryError, MissingExtra, UsageError, ChildLost: See `compute`.
     """
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.

@@ -40,11 +40,7 @@ class OnnxruntimeDML:
         self._device = device
 
     def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs.
-
-        Raises:
-            DeviceError: See `open_provider` and `Device.facts`.
-        """
+        """Return the version of onnxruntime to which the provider belongs."""
         return str((self._device or _shared_device()).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:

@@ -37,11 +37,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     A node that runs on a new host program is left out. If the search takes longer than `_SECONDS`, the last finding is
     about the whole model, with the advice how to continue.
 
-    Args:
-        device: The device. Its host program is ended before the refused nodes are tried again.
-        graph: The model.
-        inputs: Its inputs.
-        message: The error of the provider for the whole model on these inputs.
+    `message` is the error of the provider for the whole model on `inputs`.
     """
     bad, good = _open_sides(device)
     # `values` are those that the next search need not compute: the inputs, and the outputs of refused nodes.

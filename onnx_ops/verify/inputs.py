@@ -77,10 +77,7 @@ def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
 
 
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the inputs of the main graph that have a default.
-
-    There are none before IR version 4, in which an input that has an initializer is a constant.
-    """
+    """Return the inputs of the main graph that have a default. Before IR version 4, an initializer is a constant."""
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
@@ -103,10 +100,8 @@ def _index_bound(value: ir.Value) -> int:
             if node.op_type in _COPYING and input_index == 0:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                # If the rank is unknown, `sizes` is empty, and `normalize_axis` refuses every axis. A node with an axis
-                # that is not valid gives no bound either, because onnxruntime refuses it.
-                with suppress(InvalidSlice):
-                    sizes = sizes_of(node.inputs[0]) or ()
+                with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
+                    sizes = sizes_of(node.inputs[0]) or ()  # no axis is in the range of an unknown rank
                     size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
                     bound = bound if size is None else min(bound, size)
     return max(bound, 1)  # an axis of size 0 has no valid index

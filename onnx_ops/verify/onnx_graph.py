@@ -33,10 +33,7 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
-"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit.
-
-A ScatterElements or ScatterND with a reduction does compute; see `_only_moves`.
-"""
+"""Operators that move or drop elements without computing on them, so that their results must be equal bit for bit."""
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
 _WEIGHTS = "weights.bin"
@@ -110,14 +107,9 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        return WholeModel(
-            self.format,
-            proto.SerializeToString(),
-            tuple(inputs),
-            tuple(outputs),
-            data_folder=self._folder,
-            data_version=self._data_version,
-        )
+        names, folder = (tuple(inputs), tuple(outputs)), self._folder
+        data = proto.SerializeToString()
+        return WholeModel(self.format, data, *names, data_folder=folder, data_version=self._data_version)
 
     def cut(
         self,
@@ -178,9 +170,6 @@ class OnnxGraph:
         """Return the given arrays, and random ones for the other inputs; see `Graph`.
 
         An array for an input with a default is not returned, but replaces the default in this graph.
-
-        Raises:
-            UsageError: See `onnx_ops.verify.inputs.make_inputs`.
         """
         assert self._model is not None
         arrays = make_inputs(self._model, shapes, inputs, seed, attempt)
@@ -189,11 +178,7 @@ class OnnxGraph:
         return arrays
 
     def read_value(self, place: Path, name: str) -> Array:
-        """Read a TensorProto in a `.pb` file; see `Graph`.
-
-        Raises:
-            UsageError: The file cannot be read, or its elements are of a type that NumPy and ml_dtypes lack.
-        """
+        """Read a TensorProto in a `.pb` file; see `Graph`."""
         file = place.with_suffix(".pb")
         try:
             return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
@@ -215,9 +200,7 @@ class OnnxGraph:
             count, condition, *carried = arguments  # The first two may be None.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
-            if not condition:
-                return
-            for i in range(count):
+            for i in range(count if condition else 0):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield body
                 computed = run(body.graph.whole(), body.inputs)
@@ -289,19 +272,11 @@ class OnnxGraph:
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
-        defects = [
-            finding.defect
-            for finding in findings
-            if finding.kind == "invalid" or not set(finding.defect.engines).isdisjoint(names)
-        ]
-        return list(dict.fromkeys(defects))
+        relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
+        return list(dict.fromkeys(finding.defect for finding in relevant))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`.
-
-        Raises:
-            ModelError: See `load_whole`.
-        """
+        """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
         proto = load_whole(model)
         # An output that declares no type gets that of its array.
         for value in proto.graph.output:
@@ -319,10 +294,7 @@ class OnnxGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write models to numbered files, and their larger weights to a shared `weights.bin`; see `Graph`.
-
-        Equal weights are written once. There is no `weights.bin` if no weight is large.
-        """
+        """Write models to numbered files, and their larger weights, if any, to a shared `weights.bin`; see `Graph`."""
         names: list[str] = []
         offsets: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
@@ -359,7 +331,7 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 
 
 def _only_moves(node: onnx.NodeProto) -> bool:
-    """Return whether a node of a standard domain only moves elements."""
+    """Return whether a node of a standard domain only moves elements. A ScatterND with a reduction also computes."""
     reductions = [attribute.s for attribute in node.attribute if attribute.name == "reduction"]
     return node.op_type in _MOVES and reductions in ([], [b"none"])
 

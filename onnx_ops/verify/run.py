@@ -70,8 +70,7 @@ def compare(
             input or another option does not fit, or random data would have too many elements.
         ModelError: The model cannot be read, or onnxruntime cannot run the model or a node alone.
         MissingExtra: onnxruntime is not installed.
-        MemoryError: An engine lacks memory.
-        ChildLost: The machine ended the process of a run, or did not start it.
+        MemoryError, ChildLost: See `compare_node`.
     """
     engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
@@ -187,11 +186,7 @@ def _run_model(
 def _add_given_values(
     model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read_names: set[str]
 ) -> dict[str, Captured]:
-    """Return the values that nodes computed, and the inputs and initializers that slicing nodes read.
-
-    Raises:
-        ModelError: An initializer has no data, or its data cannot be read.
-    """
+    """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
     values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
     for name in read_names - values.keys():
         tensor = model.graph.initializers[name].const_value
@@ -206,12 +201,7 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """Run a node alone on random data, and return its input and outputs by their names in the whole model.
-
-    Raises:
-        ModelError: onnxruntime cannot run the node.
-        UsageError: See `random_array`.
-    """
+    """Run a node alone on random data, and return its input and outputs by their names in the whole model."""
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)
@@ -232,10 +222,7 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """Compare the constants of a folded node with the values that the model computes.
-
-    The status is `folded` if they cannot be compared.
-    """
+    """Compare the constants of a folded node, if possible, with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
     # A node in a branch that is never taken has no constants, so `zip` returns no pairs.

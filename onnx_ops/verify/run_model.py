@@ -44,8 +44,7 @@ def run_model(
         ModelError: The model cannot be read; or `against` is true and onnxruntime's CPU provider cannot run it.
         DeviceError: DirectML is not installed; or see `run_on`.
         MissingExtra: onnxruntime is not installed, and `against` is true.
-        MemoryError: The CPU provider lacks memory.
-        ChildLost: The machine ended the process of a run on the CPU provider, or did not start it.
+        MemoryError, ChildLost: See `first_that_runs`.
     """
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -69,22 +68,18 @@ def run_on(
     *,
     locates: bool,
 ) -> ModelRun:
-    """Run a model on the provider, and compare its outputs with the expected ones.
-
-    A model that the provider refuses, or that ends the host program, gives a finding instead of an error.
+    """Run a model on the provider, and compare its outputs. A model that does not run gives a finding, not an error.
 
     Args:
         dml: The device.
         model: The model, as `read_complete_model` returns it.
         arrays: The inputs of the model.
-        expected: The expected outputs by name, or None to compare nothing. An output that is bit-equal or within
-            `tolerance_of` its expected value does not differ; one that the model only moves must be bit-equal.
+        expected: The expected outputs by name, or None to compare nothing.
         locates: Whether to find the nodes that cause a refusal or a difference.
 
     Raises:
-        DeviceError: The program that hosts DirectML cannot be started, does not answer when it is asked for its facts,
-            or does not accept the inputs; or a data file is too short or cannot be read.
-        ModelError: The model cannot be serialized.
+        DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
+            too short or cannot be read.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()

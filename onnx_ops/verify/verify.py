@@ -36,20 +36,11 @@ def write_verified(
 ) -> VerificationT:
     """Write a model, keep the file only if it passes a verification, and return the verification.
 
-    If the verification finds a difference, nothing is written.
-
-    Args:
-        model: The changed model.
-        path: The new file.
-        verify: `verify_rewriting`, or a function like it. It compares `source` with the new file.
-        source: The original model.
-        overwrite: Whether to replace existing files.
-        options: More arguments of `verify`, such as `input_shapes`.
+    `verify` is `verify_rewriting`, or a function like it. It compares `source`, the original model, with the new file.
 
     Raises:
         UsageError, ModelError: See `write_model`.
         NotVerified: The verification came to no result, and nothing was written.
-        MemoryError: An engine lacks memory, and nothing was written.
     """
     results: list[VerificationT] = []  # `accept` may only return whether to keep the file
 
@@ -90,8 +81,7 @@ def verify_rewriting(
         ModelError: A model cannot be read, or onnxruntime does not run the original model.
         NotVerified: The original model does not compute the same twice, or an output cannot be compared.
         MissingExtra: onnxruntime is not installed.
-        MemoryError: onnxruntime lacks memory.
-        ChildLost: The machine ended the process of a run, or did not start it.
+        MemoryError, ChildLost: See `Verifier.compare`.
     """
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)

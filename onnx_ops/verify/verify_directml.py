@@ -39,10 +39,8 @@ class HardeningVerification(Verification):
 
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values, with the first run of each model on the provider."""
-        first_runs = {
-            name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs
-        }
-        return super().to_json() | first_runs
+        more = {name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs}
+        return super().to_json() | more
 
     def __str__(self) -> str:
         # If DirectML ran, the differences are also findings of `after`, which are listed below.
@@ -112,8 +110,5 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run.
-
-    `locates` is the argument of `run_on`.
-    """
+    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run."""
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)
