@@ -36,6 +36,7 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
+    find_computing_node,
     is_operator,
     is_slicing,
     is_standard,
@@ -96,10 +97,11 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input. Outputs of nodes of the
+            main graph may be listed, too.
 
     Raises:
-        ModelError: The model cannot be read.
+        ModelError: The model cannot be read, is not well-formed, or has a function that cannot be inlined.
         UsageError: `model` is not a model, or `input_shapes` do not fit it.
     """
     with open_view(model) as (view, _), caching_reads():
@@ -108,28 +110,29 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
 
 class _Checker:
+    """A check of one model. Its creation infers types and shapes, and writes them into the view."""
+
     def __init__(self, view: ModelView, bound_shapes: InputShapes, contradicted: frozenset[str]) -> None:
         self._view = view
         self._contradicted = contradicted
         self._opset = view.opset_imports.get("", 1)
         # Before IR version 4, constants are also graph inputs.
         self._inputs = [value for value in view.graph.inputs if value.const_value is None]
-        self._open_inputs = set(map(id, self._inputs))
-        self._symbols = {
-            dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
-        }
-        self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED_OPERATORS]
-        # Collected before inference, which names left-out outputs in onnx-ir models.
-        self._omits_outputs = {
-            id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
-        }
+        self._input_ids = set(map(id, self._inputs))
+        input_dims = [dim for value in self._inputs for dim in value.shape or ()]
+        self._input_symbols = {dim.value for dim in input_dims if not isinstance(dim, int) and dim.value}
+        nodes = scoped_nodes(view.graph)
+        self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
+        # The ids of Splits with left-out outputs, collected before inference, which names these in onnx-ir models.
+        splits = [node for _, node in self._nodes if node.op_type == "Split"]
+        self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the findings in the order of the nodes.
+        """Yield the finding of `_find_fixed_size`, if any, and then all other findings in the order of the nodes.
 
         A node of a function has a copy for each call of the function. Equal findings about its copies are yielded once.
         """
@@ -146,14 +149,17 @@ class _Checker:
                 reported.add(key)
 
     def _find_fixed_size(self) -> Iterator[NodeFinding]:
-        """Report the first node with an output whose declared size is a number, although the inputs leave it open."""
+        """Report the first node with a wrong declared size of an output, or of an input of its body.
+
+        The size is a number although the model's inputs leave it open, or it contradicts a shape from the user.
+        """
         if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return
         for scope, node in scoped_nodes(self._view.graph):
-            values = [*node.outputs, *(value for graph in graphs_in(node) for value in graph.inputs)]
-            if any(
-                self._facts.get(value, NO_FACTS).is_misdeclared or value.name in self._contradicted for value in values
-            ):
+            body_inputs = [value for graph in graphs_in(node) for value in graph.inputs]
+            values = (*node.outputs, *body_inputs)
+            is_misdeclared = any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values)
+            if is_misdeclared or any(value.name in self._contradicted for value in values):
                 name = self._view.written_name(node)
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
                 return
@@ -183,11 +189,10 @@ class _Checker:
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
-            first_axes = [self._size_of(data, 0) for data in find_transposed_data(node, self._opset) if not scope]
-            for size in dict.fromkeys(first_axes):
-                if isinstance(size, str):
-                    detail = f"ends the process where {size} is 0"
-                    yield onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, "fragile", detail
+            if not scope:  # in a branch, it may not run where the size is 0
+                sizes = [self._size_of(data, 0) for data in find_transposed_data(node, self._opset)]
+                for name in dict.fromkeys(size for size in sizes if isinstance(size, str)):
+                    yield onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, "fragile", f"ends the process where {name} is 0"
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
@@ -227,16 +232,16 @@ class _Checker:
         return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
 
     def _trace_size(self, value: ValueView) -> int | str | None:
-        """Return the size that a value holds, or its name if the size is open.
+        """Return the size that a value of one element holds, or its name if the model's inputs leave the size open.
 
         Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
         """
-        node, index = _find_computing_node(value), 0
+        node, index = find_computing_node(value), 0
         if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
                 return None
-            node, index = _find_computing_node(node.inputs[0]), int(indices.flat[0])
+            node, index = find_computing_node(node.inputs[0]), int(indices.flat[0])
         if not is_operator(node, "Shape") or (data := node.inputs[0]) is None or data.shape is None:
             return None
         axes = range(len(data.shape))[read_int(node, "start", 0) : read_int(node, "end", None)]
@@ -255,7 +260,7 @@ class _Checker:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
                 self._view.set_constant(value, facts.element, facts.data)
-        if id(node) in self._omits_outputs:
+        if id(node) in self._incomplete_splits:
             yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
         try:
             check_node(node, self._opset)
@@ -278,7 +283,7 @@ class _Checker:
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # as in `check_node`
             yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _find_bounds_at_run_time(node)
@@ -290,8 +295,8 @@ class _Checker:
             name = self._name_open_axis(data, axis)
             # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
             if name and step < 0 and _INT32_MIN < start < -1:
-                detail = f"start {start} and step {step} differ between engines where {name} is less than "
-                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", f"{detail}{-start}"
+                detail = f"start {start} and step {step} differ between engines where {name} is less than {-start}"
+                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", detail
 
     def _find_slice_reports(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
         """Return the reported defects of other engines that a Slice with these `bounds` by axis triggers."""
@@ -330,7 +335,7 @@ class _Checker:
             yield REPORTED["split of opset 18"], "defect", ""
         if not all(output.is_graph_output() or output.uses() for output in node.outputs):
             yield REPORTED["part that is not read"], "defect", ""
-        name = ""  # an axis that an attribute of a call would set has none
+        name = ""  # stays empty if the axis is not known, so that `read_int` raises DynamicSlice
         try:
             axis = read_int(node, "axis", 0)
             name = self._name_open_axis(data, axis)
@@ -340,11 +345,8 @@ class _Checker:
         except DynamicSlice:
             count = len(node.outputs)
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
-                yield (
-                    onnxruntime_defects.EMPTY_LAST_PART,
-                    "fragile",
-                    f"a part of the {count} is empty for some sizes of {name}, such as 1",
-                )
+                detail = f"a part of the {count} is empty for some sizes of {name}, such as 1"
+                yield onnxruntime_defects.EMPTY_LAST_PART, "fragile", detail
             elif name and count > 1 and not _is_at_run_time(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
             return
@@ -359,9 +361,9 @@ class _Checker:
         dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # 0: an axis out of range has no name
         if isinstance(dim, int):
             return ""
-        if dim.value in self._symbols:
+        if dim.value in self._input_symbols:
             return repr(dim.value)
-        return f"axis {axis} of {value.name!r}" if id(value) in self._open_inputs and not dim.value else ""
+        return f"axis {axis} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
 
 
 def _data_of(node: NodeView) -> ValueView:
@@ -372,6 +374,7 @@ def _data_of(node: NodeView) -> ValueView:
 
 
 def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
+    """Return the sizes of each input of the body of a Loop; None if the rank is open."""
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 
 
@@ -391,14 +394,7 @@ def _find_bounds_at_run_time(node: NodeView) -> _Findings:
         yield REPORTED["bounds at run time"], "defect", ""
 
 
-def _find_computing_node(value: ValueView) -> NodeView | None:
-    """Return the node that computes a value, or None. Cast, Identity, Squeeze and Unsqueeze are skipped."""
-    node = value.producer()
-    while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
-        node = node.inputs[0].producer()
-    return node
-
-
 def _is_at_run_time(node: NodeView, index: int) -> bool:
+    """Return whether an input of a node is not left out and not a constant."""
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None

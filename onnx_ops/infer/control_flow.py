@@ -47,21 +47,26 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
 
 
 def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Return the types and sizes of the values that a Loop or a Scan passes to its body before the first iteration."""
+    """Return the types and sizes of the values that a Loop or a Scan passes to its body before the first iteration.
+
+    Return [] for other nodes.
+    """
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
-        count, first = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        return [count, first, *[Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]]
+        number, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
+        return [number, condition, *[Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]]
     if node.op_type != "Scan":
         return []
     state_count, axes = _scan_axes(node, inputs)
-    dropped: list[list[int]] = [[]] * state_count + [[axis] for axis in axes]
+    # For each input, the axes that its slices in the body lack.
+    dropped_axes: list[list[int]] = [[]] * state_count + [[axis] for axis in axes]
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
-        # The first input of Scan-8 has the lengths of sequences. The others have a batch axis.
-        dropped = [[0]] * state_count + [[0, 1]] * len(axes)
+        # The first input of Scan-8 has the lengths of sequences, and is not passed. The others begin with a batch axis,
+        # and the sequences have axis 1 after it.
+        dropped_axes = [[0]] * state_count + [[0, 1]] * len(axes)
     arguments = [
-        Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, each))
-        for facts, each in zip(inputs, dropped, strict=False)
+        Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, axes_of_input))
+        for facts, axes_of_input in zip(inputs, dropped_axes, strict=False)
     ]
     return arguments if opset >= _SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
 
@@ -92,7 +97,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     is_run = all(data is not None and bool((data > 0).all()) for data in conditions)
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
-        # The body may change the shape of a carried value in each iteration. Without any, the value stays as it is.
+        # Each iteration may change the shape of a carried value. Without any iteration, the value stays as it is.
         is_kept = after.sizes is not None and after.sizes == before.sizes
         alternatives = () if is_kept or is_run else (before.dims,)
         dims = before.dims if is_kept else None
@@ -102,14 +107,17 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
 
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Return the facts of the outputs of a Scan: first its states, then the scan outputs; none below operator set 9."""
+    """Return the facts of the outputs of a Scan: first its states, then the scan outputs.
+
+    Return only those of the states if the length of the sequences is not known, and [] below operator set 9.
+    """
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         return []
     state_count, axes = _scan_axes(node, inputs)
     # Each iteration keeps the sizes of the states.
     states = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
     length = _size_on(inputs[state_count], axes[0]) if axes and state_count < len(inputs) else None
-    if not isinstance(length, int) or length == 0:
+    if not isinstance(length, int) or length == 0:  # onnxruntime refuses sequences of length 0
         return states
     output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))
     for facts, axis in zip(body_outputs[state_count:], output_axes, strict=False):
@@ -123,10 +131,10 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def open_changing_sizes(
     body: onnx.GraphProto, carried: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
 ) -> bool:
-    """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether there are any.
+    """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether it changes any.
 
-    If so, remove the declared shapes of the body's outputs and the declared types of the values inside the body. They
-    may depend on such a size.
+    If it does, also remove the declared shapes of the body's outputs and the declared types of the values inside the
+    body, because they may depend on such a size.
 
     Args:
         body: The body of a Loop, which is changed.
@@ -134,7 +142,7 @@ def open_changing_sizes(
         results: The facts of the carried values after an iteration that began with the declared sizes.
         opens_all: Whether to open all sizes unless each of them is certain to stay the same.
     """
-    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
+    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []  # each with whether its size changes
     # The first two inputs of the body are the iteration number and the condition.
     for value, before, after in zip(body.input[2:], carried, results, strict=False):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -144,7 +152,8 @@ def open_changing_sizes(
             # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number, but a symbol in
             # `later` counts as a change.
             is_kept = later == dim.dim_value or (later is None and not opens_all)
-            declared.append((dim, not is_kept or (isinstance(first, int) and first != dim.dim_value)))
+            differs_before = isinstance(first, int) and first != dim.dim_value
+            declared.append((dim, differs_before or not is_kept))
     if not any(is_changed for _, is_changed in declared):
         return False
     for dim, is_changed in declared:
@@ -174,9 +183,9 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
     dims = facts.dims
     if not is_run and dims is not None:
         declared_dims = read_type(declared.SerializeToString()).dims
-        is_known = declared_dims is not None and len(declared_dims) == len(dims)
-        pairs = zip(dims, declared_dims or (), strict=False)
-        dims = (
-            tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs]) if is_known else None
-        )
+        if declared_dims is None or len(declared_dims) != len(dims):
+            dims = None
+        else:
+            pairs = zip(dims, declared_dims, strict=True)
+            dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
     return Facts(facts.element, None if dims is None else (None, *dims))  # the number of iterations is not known

@@ -42,9 +42,9 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
     if node.op_type == "Concat":
         return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # For a scalar, whose dims () are false, onnxruntime returns one row of indices, and onnx infers no rows. The
-        # dims None of an unknown rank are false, too.
-        return dims if data_dims else None
+        # For a scalar, onnxruntime returns one row of indices, and onnx infers no rows.
+        may_be_scalar = data_dims is None or len(data_dims) == 0
+        return None if may_be_scalar else dims
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
     if node.op_type in ("AveragePool", "ConvTranspose", "LpPool", "MaxPool"):
@@ -62,13 +62,16 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
-    sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None]
-    columns = [{facts.dims and facts.dims[index] for facts in inputs} for index in range(len(dims))]
-    dims = tuple([None if size == 0 and column != {0} else size for size, column in zip(dims, columns, strict=True)])
-    known_sizes = [size for size in sizes if isinstance(size, int)]
-    if len(known_sizes) < len(inputs):
-        return dims
-    return tuple([sum(known_sizes) if index == axis % len(dims) else dim for index, dim in enumerate(dims)])
+    corrected = list(dims)
+    for index, size in enumerate(dims):
+        input_sizes = {facts.dims[index] if facts.dims else None for facts in inputs}
+        if size == 0 and input_sizes != {0}:
+            corrected[index] = None
+    sizes_on_axis = [facts.dims[axis] for facts in inputs if facts.dims is not None]
+    known_sizes = [size for size in sizes_on_axis if isinstance(size, int)]
+    if len(known_sizes) == len(inputs):
+        corrected[axis] = sum(known_sizes)
+    return tuple(corrected)
 
 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
@@ -83,7 +86,7 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
     # With automatic padding, onnx and onnxruntime differ if one of these attributes is not at its default.
     name, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
-    is_changed = any(each != default for each in attributes.get(name, ()))
+    is_changed = any(number != default for number in attributes.get(name, ()))
     if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_changed):
         return dims[:2] + (None,) * len(dims[2:])
     if not attributes.get("ceil_mode"):

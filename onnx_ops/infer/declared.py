@@ -45,7 +45,7 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
 
 
 def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers, except the numbers in `inferred`."""
+    """Return a copy of a declared type with open sizes instead of numbers. Numbers that `inferred` confirms stay."""
     copy = onnx.TypeProto()
     copy.CopyFrom(declared)
     for axis, dim in enumerate(copy.tensor_type.shape.dim):

@@ -49,7 +49,7 @@ _MIN_DISTANCE = 1e-3
 
 
 def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """Compute the outputs of a standard node. Return none if engines may differ, or if the computation fails.
+    """Compute the outputs of a standard node. Return () if engines may differ, or if the computation fails.
 
     Args:
         node: The node.

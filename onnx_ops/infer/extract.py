@@ -67,7 +67,8 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "name": node_name(node),
         "op_type": node.op_type,
         "domain": node.domain,
-        "opset": model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        # A model below IR version 3 imports no operator set, and the only one of StridedSlice need not be imported.
+        "opset": model.opset_imports.get(node.domain, 1),
         "scope": scope,
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),

@@ -20,7 +20,7 @@ MAX_BYTES = 2**20
 MAX_RANK = 1024
 """The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
 _MAX_SPAN = 2**32
-"""The limit for the product of all sizes other than 0: NumPy refuses even empty arrays beyond the address space."""
+"""The limit for the product of all sizes other than 0. NumPy refuses even empty arrays if it is much larger."""
 INTEGER_LIMITS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
@@ -71,7 +71,6 @@ class Facts:
         sizes = self.sizes
         if self.element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL) or sizes is None:
             return None
-        # NumPy refuses even empty arrays if the product of the other sizes is too large.
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:
@@ -137,7 +136,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 
 def matches_facts(facts: Facts, array: Any) -> bool:
-    """Return whether a value is an array of the inferred type and sizes that is small enough to store."""
+    """Return whether a value is a small array of the inferred type and, if all sizes are inferred, of these sizes."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:

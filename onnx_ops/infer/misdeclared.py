@@ -45,16 +45,18 @@ class Evidence:
         """Add a value to `unconfirmed` if its inferred facts do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        for inferred in (self.is_trial and facts.alternatives) or (facts.dims,):
+        # For a number that is inferred without a trial or given shapes, the declared one does no harm: onnxruntime
+        # prefers the inferred one.
+        judges_numbers = self.is_trial or self.is_bound
+        alternatives = facts.alternatives if self.is_trial else ()
+        for inferred in alternatives or (facts.dims,):
             sizes = (None,) * len(numbers) if inferred is None else inferred
             if len(sizes) != len(numbers):
                 continue  # the ranks contradict each other, so the declared one is ignored
             for number, size in zip(numbers, sizes, strict=True):
                 if number is None or number == size:
                     continue
-                # Without a trial, only sizes that are not known may be wrong: onnxruntime prefers a number that it
-                # infers to the declared one.
-                if (self.is_trial or self.is_bound) if isinstance(size, int) else not self.is_trial:
+                if judges_numbers if isinstance(size, int) else not self.is_trial:
                     self.unconfirmed.add(position)
                 if isinstance(size, str):
                     self.fixed_sizes[size] = number
@@ -78,6 +80,7 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         return set(), True
 
     def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> tuple[set[int], bool]:
+        """Return the positions that neither `first` nor a trial confirms, and whether a node fails in the trial."""
         trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
         return first.unconfirmed & trial.unconfirmed, trial.has_failed
 

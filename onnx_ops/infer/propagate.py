@@ -53,7 +53,7 @@ from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
 
-# Limits for all facts of a model. Beyond the first, values keep no elements; beyond the second, no dims either.
+# Limits for all facts of a model. Beyond the first, further values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
@@ -74,6 +74,9 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     Returns:
         The facts in the order of the values: first the inputs of the graph, then, for each node, its outputs, followed
         by the values of its subgraphs in the order of its attributes.
+
+    Raises:
+        RecursionError: The graphs are nested too deep.
     """
 
     def run(sizes: Mapping[str, int] | None = None, *, trusts_numbers: bool = False) -> _Propagation:
@@ -94,6 +97,12 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 
 
 class _Propagation:
+    """One propagation through `model`, which is changed.
+
+    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None. Unless `trusts_numbers` is
+    true, only inferred numbers and those of the main graph's inputs count.
+    """
+
     def __init__(
         self,
         model: onnx.ModelProto,
@@ -118,8 +127,7 @@ class _Propagation:
         self.contradicts_bound = False
         """Whether inference finds another shape than the user has given for the output of a node."""
         self._visited_nodes = 0
-        self._total_bytes = 0  # these two are sums over all facts so far, for `_enforce_limits`
-        self._total_dims = 0
+        self._total_bytes, self._total_dims = 0, 0  # sums over all facts so far, for `_enforce_limits`
 
     def run(self) -> None:
         """Store the facts in `reported`, in the order of `propagate`."""
@@ -143,7 +151,8 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
 
-        `input_facts` hold in each iteration of a body, `arguments` only before the first one.
+        For a body, `input_facts` are the facts of its inputs that hold in each iteration, and `arguments` are those
+        before the first iteration. Only the dims of `arguments` are read, to judge the declared ones.
         """
         self._declare(scope, (*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
@@ -153,11 +162,11 @@ class _Propagation:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
-            passed = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
+            inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             argument_dims = arguments[index].dims if index < len(arguments) else None
             is_trusted = self._trusts_numbers or is_main
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
-            facts = scope.facts.get(value.name) or fill_in_declared(passed, declared)
+            facts = scope.facts.get(value.name) or fill_in_declared(inferred, declared)
             scope.facts[value.name] = facts
             if index < len(arguments):
                 self.evidence.compare(len(self.reported), value.type, arguments[index])
@@ -181,7 +190,7 @@ class _Propagation:
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
             facts = outputs[index] if index < len(outputs) else NO_FACTS
-            given = None if scope.depth else self._bound_shapes.get(name)
+            given = None if scope.depth else self._bound_shapes.get(name)  # only for values of the main graph
             if given is not None and fits(facts.dims, given):
                 facts = replace(facts, dims=tuple(given))
             elif given is not None:
@@ -229,7 +238,7 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan."""
+        """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan, otherwise []."""
         domain = usual_name(node.domain)
         opset = scope.opsets.get(domain, 1)
         arguments = [] if domain else list_arguments(node, inputs, opset)
@@ -241,7 +250,7 @@ class _Propagation:
             for graph in graphs_of(attribute):
                 first_of_body = len(self.reported)
                 body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
-                if attribute.name == untaken:
+                if attribute.name == untaken:  # wrong sizes do no harm there
                     self.evidence.unconfirmed.difference_update(range(first_of_body, len(self.reported)))
         if not is_reported:
             # The result lists only the values of graphs. The values of a function's nodes have no place in it.
@@ -273,7 +282,7 @@ class _Propagation:
             if not is_loop or results == [facts.dims for facts in arguments[2:]]:
                 return outputs
             del self.reported[first_reported:]  # the next visit reports the same values again
-        for visit in range(3):
+        for visit in range(3):  # the third visit has no declared sizes that could change
             carried = [replace(facts, dims=None) for facts in arguments[2:]]
             outputs = self._visit_graph(graph, scope.enter(), [*arguments[:2], *carried], arguments)
             if not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
@@ -284,7 +293,7 @@ class _Propagation:
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a function's outputs for a call; none if calls nest too deep or visit too many nodes."""
+        """Return the facts of a function's outputs for a call; [] if calls nest too deep or visit too many nodes."""
         # Nested calls may multiply the nodes without bound. Exported models visit each node of a function a few times.
         max_visited = 20 * len(self._model.graph.node) + 20000  # at least 20000, for small models
         if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
@@ -301,7 +310,7 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs by onnx's inference or the operator's function, or none if both fail."""
+        """Return the facts of a node's outputs by onnx's inference or the operator's function, or [] if both fail."""
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
             return []
         try:
@@ -341,7 +350,7 @@ class _Propagation:
         return types, tensors
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines an operator. Return None if it has none, or if it needs unknown types."""
+        """Return the function that defines an operator. Return None without one, or if it depends on unknown types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
             types = [write_type(facts.element, facts.dims) for facts in inputs]
@@ -372,7 +381,10 @@ class _Propagation:
                 facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
-        """Return facts without sizes and ranks that are too large. Also drop what is over the limits of the model."""
+        """Return facts without sizes and ranks that are too large.
+
+        Also drop elements or dims if those of the whole model so far exceed `_TOTAL_BYTES` or `_TOTAL_DIMS`.
+        """
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])
             facts = Facts(facts.element, dims, facts.non_tensor_type)

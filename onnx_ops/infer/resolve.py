@@ -145,6 +145,9 @@ def resolve_shapes(
         bound_shapes: The shapes that the user has given; see `bind_shapes`.
         has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
             values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
+
+    Raises:
+        UsageError: See `infer_shapes`.
     """
     resolved = ResolvedNodes()
     trusted = slicing

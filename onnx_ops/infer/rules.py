@@ -88,7 +88,7 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
 
 
 def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
-    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference."""
+    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference. Return None if sizes or parameters are open."""
     begin, end, strides = (_read_list(inputs, index) for index in range(1, 4))
     has_strides = len(node.input) > 3 and bool(node.input[3])
     sizes = inputs[0].sizes if inputs else None
@@ -177,8 +177,8 @@ def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> lis
     """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves more sizes open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None and len(inputs) > 1 and inputs[0].sizes is None:
-        data = inputs[1].data
-        target = data.tolist() if data is not None and data.ndim == 1 and data.dtype == np.int64 else None
+        shape = inputs[1].data
+        target = shape.tolist() if shape is not None and shape.ndim == 1 and shape.dtype == np.int64 else None
     if target is None:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)

@@ -87,9 +87,8 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
     other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes and axis != open_axis]
-    data_count, other_count = (
-        prod(size for size in factors if isinstance(size, int)) for factors in (data_sizes, other_sizes)
-    )
+    data_count = prod(size for size in data_sizes if isinstance(size, int))
+    other_count = prod(size for size in other_sizes if isinstance(size, int))
     symbols = [size for size in (*data_sizes, *other_sizes) if not isinstance(size, int)]
     if not symbols and other_count and data_count % other_count == 0:
         sizes[open_axis] = data_count // other_count

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
+from google.protobuf.message import EncodeError
 
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
@@ -47,22 +48,24 @@ class OnnxSource:
 
         Raises:
             ModelError: onnx-ir cannot serialize the model, its weights cannot be read, or it is too large for a file.
+            OSError: The file cannot be written.
         """
-        by_key: dict[str, list[LoweredNode]] = defaultdict(list)
+        lowered_by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:
-            by_key[lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)].append(lowered)
+            key = lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)
+            lowered_by_key[key].append(lowered)
         annotated = onnx.ModelProto()
         try:
             annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model))
         except Exception as error:  # onnx-ir has several classes of errors, and reads tensors only now
             raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
         for key, node in _slicing_nodes(annotated):
-            if key in by_key:  # functions that are never called have no lowered nodes
-                _annotate(node, by_key[key], files)
+            if key in lowered_by_key:  # functions that are never called have no lowered nodes
+                _annotate(node, lowered_by_key[key], files)
         try:
             (folder / self.file_name).write_bytes(annotated.SerializeToString())
-        except ValueError as error:
-            raise ModelError(f"the annotated model cannot be written ({error}).") from None
+        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
+            raise ModelError(f"the annotated model cannot be written ({error}); it may be larger than 2 GiB.") from None
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
@@ -89,7 +92,7 @@ def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto
         if is_slicing(node):
             yield _graph_key(scope, node.output), node
     for function in proto.functions:
-        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):  # counted as in `IrModel.prepared`
             yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 

@@ -15,7 +15,7 @@ _cache: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("cach
 def caching_reads() -> Iterator[None]:
     """Cache the results of `cached_read` inside the context.
 
-    The caller must not change constants there, but may replace them by others.
+    Inside the context, the caller may replace a constant by another object, but must not change its elements.
     """
     if _cache.get() is not None:  # a context inside another one shares its cache
         yield

@@ -76,9 +76,9 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, (), findings)
     for function in proto.functions:
         _check_function(function, findings)
-        # A node of ov_ext::StridedSlice is read as an operator and needs no function.
-        is_operator = (function.domain, function.name, function.overload) == (STRIDED_SLICE_DOMAIN, "StridedSlice", "")
-        findings.has_functions |= not is_operator
+        # A node of ov_ext::StridedSlice is read as an operator, so its function is not inlined.
+        if (function.domain, function.name, function.overload) != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):
+            findings.has_functions = True
     _check_calls(proto.functions)
     _check_operators(proto)
     return findings
@@ -131,7 +131,8 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         calls[key] = {(usual_name(node.domain), node.op_type, node.overload) for node in all_nodes(function)}
     try:
         TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
-    except CycleError as error:  # the second argument of the error lists the keys of one cycle
+    except CycleError as error:
+        # `args[1]` lists a cycle from any of its keys on, because sets have no order. `min` is the same in every run.
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
 
 
@@ -195,10 +196,11 @@ def _check_nodes(
             all_outputs.add(name)
         node_values.append((node, inputs, outputs))
     defined.add("")  # the name of each left-out input
+    defined_outside, outputs_outside = outer[::2], outer[1::2]
     for node, inputs, outputs in node_values:
         for name in () if defined.issuperset(inputs) else inputs:  # one fast test for the common case
-            if not any(name in earlier for earlier in (defined, *outer[::2])):
-                if not any(name in outputs_of_graph for outputs_of_graph in (all_outputs, *outer[1::2])):
+            if not any(name in earlier for earlier in (defined, *defined_outside)):
+                if not any(name in outputs_of_graph for outputs_of_graph in (all_outputs, *outputs_outside)):
                     raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
                 findings.is_sorted = False  # a later node defines the value
         if node.attribute or node.metadata_props:
@@ -233,7 +235,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
             f"{owner} has attribute {attribute.name!r}, a graph that the call of a function sets: not supported."
         )
     if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
-        findings.is_plain = False
+        findings.is_plain = False  # a reference has this type, too, but no tensor for `check_sparse`
     value_field = None if attribute.ref_attr_name else _VALUE_FIELDS.get(attribute.type)
     if value_field is not None and not attribute.HasField(value_field):
         type_name = _ATTRIBUTE.AttributeType.Name(attribute.type)

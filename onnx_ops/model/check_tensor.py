@@ -1,4 +1,4 @@
-"""Checks of the type, shape, data and data file of tensors, and of the text in any part of a model."""
+"""Checks of tensors (type, shape, data, data file) and of the text in any part of a model; each raises ModelError."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Findings:
 
 
 def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
-    """Check a tensor. `owner` names the graph, function or node that holds it, for messages."""
+    """Check a tensor and update `findings`. `owner` names the graph, function or node that holds it, for messages."""
     check_text(owner, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
         findings.is_plain = False
@@ -134,8 +134,8 @@ def leaves_folder(location: str) -> bool:
 
 
 def check_sparse(sparse: onnx.SparseTensorProto, owner: str, findings: Findings) -> None:
-    """Check the two tensors of a sparse tensor."""
-    findings.is_plain = False
+    """Check the two tensors of a sparse tensor, and set `Findings.is_plain` to False."""
+    findings.is_plain = False  # `ProtoModel` has only dense tensors, so onnx-ir must read the model
     check_tensor(sparse.values, owner, findings)
     check_tensor(sparse.indices, owner, findings)
 
@@ -147,7 +147,7 @@ def check_rank(rank: int, owner: str) -> None:
 
 
 def check_element(number: int, owner: str) -> None:
-    """Check that ONNX defines the element type with this number. `owner` names the tensor or value, for the message."""
+    """Check the number of an element type; UNDEFINED passes. `owner` names the tensor or value, for the message."""
     if number not in BITS:
         raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
 

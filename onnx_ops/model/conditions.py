@@ -88,13 +88,13 @@ def check_node(node: NodeView, opset: int) -> None:
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
     """Check a Split by the rules that hold for every value of its open sizes."""
-    # The number of outputs stands for each open size, because a Split can divide this size into equal parts.
-    full_sizes = [len(node.outputs) if size is None else size for size in sizes]
-    spec = split_spec(node, opset, tuple(full_sizes))
+    # An open size is assumed to be the number of outputs: parts of equal size then have 1 element, which is valid.
+    assumed_sizes = [len(node.outputs) if size is None else size for size in sizes]
+    spec = split_spec(node, opset, tuple(assumed_sizes))
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
     if sizes[axis] is None:
-        full_sizes[axis] = sum(spec.sizes)  # the written part sizes determine the open size
-    spec.resolve(full_sizes)
+        assumed_sizes[axis] = sum(spec.sizes)  # the sum of written part sizes, or again the number of outputs
+    spec.resolve(assumed_sizes)
 
 
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
@@ -161,8 +161,10 @@ def adapt_bounds(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[i
     adapted = {}
     for axis, (start, end, step) in bounds.items():
         size = sizes[axis] if sizes is not None else None
-        is_before = start <= _INT32_MIN or (size is not None and start < -size)
-        is_refused = is_before if step < 0 else start <= _INT32_MIN and end < 0  # by BELOW_THE_AXIS, FROM_THE_LEAST
+        if step < 0:  # the condition of BELOW_THE_AXIS
+            is_refused = start <= _INT32_MIN or (size is not None and start < -size)
+        else:  # the condition of FROM_THE_LEAST
+            is_refused = start <= _INT32_MIN and end < 0
         adapted[axis] = AxisSlice(0 if is_refused else start, end, step)
     return adapted
 
@@ -180,9 +182,8 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         part_sizes = split_spec_with_open_sizes(node, opset, sizes).sizes
     except (InvalidSlice, DynamicSlice):
         part_sizes = ()
-    triggered = [defects.ONE_PART_GATES_ANOTHER] if is_gated(node.outputs) else []
-    triggered += [defects.EMPTY_PART] if 0 in part_sizes else []
-    return tuple(triggered)
+    gating = (defects.ONE_PART_GATES_ANOTHER,) if is_gated(node.outputs) else ()
+    return (*gating, defects.EMPTY_PART) if 0 in part_sizes else gating
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
@@ -264,7 +265,7 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
 def einsum_terms(node: NodeView) -> list[str]:
     """Return the labels of each input of an Einsum and, last, of its output. Return an empty list for an ellipsis.
 
-    Without `->`, the output has the labels that occur once in the inputs, sorted.
+    Without `->`, the output has the labels that occur once in the inputs, sorted. For errors see `einsum_defects`.
     """
     inputs, arrow, output = read_string(node, "equation").replace(" ", "").partition("->")
     if "." in inputs + output:
@@ -277,14 +278,14 @@ def einsum_defects(node: NodeView) -> Defects:
     """Return the defects that an Einsum of two tensors triggers on the DirectML provider.
 
     The provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one axis
-    from each tensor. It computes any other Einsum that sums by a product and a sum, which crash unless the output is a
-    scalar.
+    from each tensor. For any other Einsum with summed labels, it multiplies and then sums. This crashes unless the
+    output is a scalar.
 
     Raises:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.
     """
     terms = einsum_terms(node)
-    if len(terms) != 3:  # two inputs and the output
+    if len(terms) != 3:  # also for one tensor or an ellipsis
         return ()
     left, right, output = map(set, terms)
     summed = (left | right) - output
@@ -299,7 +300,7 @@ def einsum_defects(node: NodeView) -> Defects:
 
 
 def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
-    """Return the defects that a ConvTranspose of an operator set triggers on the DirectML provider.
+    """Return the defects that a ConvTranspose of operator set `opset` triggers on the DirectML provider.
 
     Raises:
         InvalidSlice, DynamicSlice: The attribute output_padding is not a list of integers or not known.
@@ -322,13 +323,11 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | Non
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.
     """
-    if shape is None or element is None:
-        return ()
     read_outputs = [i for i, output in enumerate(node.outputs) if output.uses() or output.is_graph_output()]
     data = node.inputs[0]
-    if data is None or len(read_outputs) != 1 or not _is_computed_for_one_reader(data):
+    if shape is None or element is None or data is None or len(read_outputs) != 1:
         return ()
-    if not _is_read_by_one_fused_node(node.outputs[read_outputs[0]]):
+    if not (_is_computed_for_one_reader(data) and _is_read_by_one_fused_node(node.outputs[read_outputs[0]])):
         return ()
     if node.op_type == "Slice":
         region = slice_spec(node, opset).resolve(shape)
@@ -349,9 +348,9 @@ def _start_of_run(region: Region) -> int | None:
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
-    """Return whether a value has a single reader and is computed by a node, not by a Constant.
+    """Return whether a value has a single reader, is not an output of the graph, and is computed by a node with inputs.
 
-    Nodes that change only the shape are skipped on the way to that node. Their data must have a single reader, too.
+    Nodes that change only the shape are skipped on the way to that node. Their data must meet the same conditions.
     """
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
@@ -367,14 +366,14 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
     """Return whether the only reader of a value can be fused with a Slice, and reads the value once.
 
-    Nodes that change only the shape are skipped on the way to that reader.
+    Nodes that change only the shape are skipped on the way to that reader. An output of the graph is not fused.
     """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_standard(reader, *_FUSED):
-            return len(reader.inputs) == _FUSED_OPERANDS.get(reader.op_type, len(reader.inputs))
+            return _FUSED_OPERANDS.get(reader.op_type) in (None, len(reader.inputs))  # None: the number is fixed
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]
@@ -393,8 +392,9 @@ def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | No
         declared: The declared sizes of the inputs of its body.
         inferred: The inferred sizes of the same inputs. Inference opens each size that an iteration changes.
     """
-    pairs = [(old, new) for old, new in zip(declared, inferred, strict=True) if old is not None and new is not None]
-    is_changing = any(
-        size is not None and other is None for old, new in pairs for size, other in zip(old, new, strict=True)
-    )
-    return (defects.CARRIED_SIZE,) if is_changing else ()
+    for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
+        if declared_sizes is None or inferred_sizes is None:
+            continue
+        if any(old is not None and new is None for old, new in zip(declared_sizes, inferred_sizes, strict=True)):
+            return (defects.CARRIED_SIZE,)
+    return ()

@@ -18,12 +18,14 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 
 
 def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
-    """Return the defect that makes engines disagree about a Slice or Split whose parameters are known, or None.
+    """Return the defect that makes engines disagree about a Slice or Split.
+
+    Return None if engines agree about the node, or if one of its parameters is not valid or not known.
 
     Args:
         node: Any node.
         opset: Version of its operator set.
-        sizes: The sizes of its data, None for each open one. By default they are read from its first input.
+        sizes: The sizes of its data, None for each open one. If `sizes` is None, they are read from its first input.
     """
     if not is_standard(node, *SLICING):
         return None
@@ -63,7 +65,8 @@ def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | N
     """Return the defect of a Split by `num_outputs` whose last part is empty, or None."""
     if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
         return None
-    if sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))] is None:
+    axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
+    if sizes[axis] is None:
         return None
     # The parts depend on the size of the split axis alone, so 0 can stand for open sizes of other axes.
     spec = split_spec(node, opset, tuple([size or 0 for size in sizes]))

@@ -1,4 +1,4 @@
-"""Parts of an ONNX file that are read without checking the model: input shapes, node ids and names of data files."""
+"""Parts of an ONNX model that are read without checking it: input shapes, node ids and names of data files."""
 
 from __future__ import annotations
 
@@ -48,21 +48,22 @@ def _decode(name: T | bytes) -> T | str:
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """Return the ids that model-explorer-onnx 0.4 gives to nodes.
 
-    The result maps the name of each graph to the ids in it. These are listed by the name of the node, and by the name
-    of each of its outputs.
+    The result maps the name of each graph to the ids in it. In a graph, each id is listed by the name of the node, and
+    by the name of each of the node's outputs. If several nodes have the same name, the first one has the entry.
 
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
     graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
     name is in use. The id of a node in a branch begins with the id of the If and the name of the attribute. Nodes of
-    functions are listed by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
+    functions are listed only by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
+        Exception: The model is not well-formed, so onnx-ir cannot represent it.
     """
     model = ir.from_proto(read_proto(path))
     mark_written_names(model)
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
-    NameFixPass()(model)
+    NameFixPass()(model)  # only now, because the findings have the names in the file
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
         nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins

@@ -30,14 +30,14 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
 
 
 def describe_data_files(proto: onnx.ModelProto, folder: str) -> str:
-    """Return the name, size and time of change of each external data file that exists, as one text to compare."""
+    """Return the name, size and modification time of each external data file that exists, as one text to compare."""
     files = ((name, os.path.join(folder, name)) for name in sorted(external_locations(proto)))
     stats = ((name, os.stat(file)) for name, file in files if os.path.isfile(file))
     return "".join(f"{name} {stat.st_size} {stat.st_mtime_ns} " for name, stat in stats)
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
-    """Load the small external tensors into the model.
+    """Embed the external tensors of up to `LARGE_BYTES` in the model.
 
     They may be parameters, such as axes, which onnxruntime reads before it opens data files.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import EncodeError
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
@@ -91,17 +92,17 @@ _MIN_EXTERNAL = 256
 """A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
 """A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
-_HeldTensor = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+_TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 """An external tensor of a model, and a function that puts another tensor in its place."""
 
 
-def external_tensors(model: ir.Model) -> Iterator[_HeldTensor]:
+def external_tensors(model: ir.Model) -> Iterator[_TensorAndSetter]:
     """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
     yield from _external_initializers(model_graphs(model))
     yield from _external_attributes(model)
 
 
-def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
+def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_TensorAndSetter]:
     """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
     for graph in graphs:
         for value in graph.initializers.data.values():
@@ -109,8 +110,8 @@ def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_HeldTensor]:
                 yield value.const_value, partial(setattr, value, "const_value")
 
 
-def _external_attributes(model: ir.Model) -> Iterator[_HeldTensor]:
-    """Yield the external tensors in attributes of nodes, and in the default attributes of functions."""
+def _external_attributes(model: ir.Model) -> Iterator[_TensorAndSetter]:
+    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
     by_node = [node.attributes for node in model_nodes(model)]
     for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
         for name, attribute in attributes.data.items():
@@ -141,11 +142,11 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
             reading them later opens no file. Those that cannot be read stay as they are.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    unopened = [(tensor, put) for tensor, put in external_tensors(model) if tensor.raw is None]
-    for tensor, put in unopened:
+    unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
+    for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
             with suppress(Exception):  # the error is reported for the node that reads the tensor
-                put(load_external(tensor))
+                set_tensor(load_external(tensor))
     try:
         yield
     finally:
@@ -168,12 +169,14 @@ def write_model(
     into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
     new file itself, as are external tensors in attributes of nodes or in graphs of functions.
 
+    The new names stay in `model`. So do the copies of the tensors in attributes and functions, which are loaded.
+
     Args:
         model: The model.
         path: The new file; its name ends in .onnx.
         overwrite: Whether to replace existing files.
-        accept: A function that returns whether to keep the written file; its arguments are the path of the file and the
-            folder of its external data.
+        accept: A function that returns whether to keep the written file; its arguments are the path of the file, in a
+            scratch folder, and the folder of its external data. If it returns False, no file is put into place.
 
     Raises:
         UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
@@ -184,23 +187,23 @@ def write_model(
     name_left_out_outputs(model)
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
-    moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    has_data = moves and any(_external_initializers(all_graphs(model)))
-    data_name = f"{target.name}.data" if has_data else None
+    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
+    needs_data_file = moves_weights and any(_external_initializers(all_graphs(model)))
+    data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
-    if moves:
+    if moves_weights:
         _embed_tensors(model)
     write_files(
         files,
-        lambda folder: _save(model, folder / target.name, data_name),
+        lambda scratch: _save(model, scratch / target.name, data_name),
         overwrite=overwrite,
-        accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
+        accept=lambda scratch: accept(scratch / target.name, scratch if moves_weights else target.parent),
     )
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto. Left-out outputs of a Split are named; external weights stay where they are.
+    """Return a model as a ModelProto; external weights stay where they are. In `model`, left-out outputs get names.
 
     Raises:
         ModelError: onnx-ir cannot represent the model.
@@ -223,11 +226,15 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
     Raises:
         UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, or the file cannot be
             written.
+        ModelError: The model is too large for a file.
     """
     target = _check_target(path)
 
     def save(folder: Path) -> None:
-        (folder / target.name).write_bytes(proto.SerializeToString())
+        try:
+            (folder / target.name).write_bytes(proto.SerializeToString())
+        except (ValueError, EncodeError) as error:  # protobuf 7 raises the second; onnx itself expects the first
+            raise ModelError(f"{target.name!r} cannot be written ({error}); it may be larger than 2 GiB.") from None
 
     write_files([target], save, overwrite=overwrite)
 
@@ -256,29 +263,29 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(held: Iterable[_HeldTensor]) -> None:
+def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
     """Replace the external tensors of a model by copies in memory.
 
     Args:
-        held: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
+        tensors_and_setters: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
 
     Raises:
         ModelError: A tensor cannot be read.
     """
-    for tensor, put in held:
+    for tensor, set_tensor in tensors_and_setters:
         try:
-            put(load_external(tensor))
+            set_tensor(load_external(tensor))
         except Exception as error:
             raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model, with its weights in the file `data_name` next to it. If that is None, the weights stay in place."""
+    """Save a model. If `data_name` is not None, weights above `_MIN_EXTERNAL` are written into that file beside it."""
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:
             onnx.save_model(serialize(model), path)
-    except OSError:
+    except OSError:  # `write_files` turns it into a UsageError
         raise
     except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
@@ -286,7 +293,10 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights above `_MIN_EXTERNAL` into a file. Inside the context, the model refers to that file."""
+    """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
+
+    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are back.
+    """
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:

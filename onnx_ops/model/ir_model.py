@@ -27,8 +27,8 @@ class IrModel:
     def prepared(cls, model: ir.Model) -> IrModel:
         """Inline the functions of a model, remove the defaults of its inputs, and return a view of it.
 
-        Inlining renames nodes, so the names and origins of nodes in functions are first stored in their metadata: see
-        `mark_written_names` and `NodeInModel.origin`.
+        Inlining renames nodes, so the names of nodes in functions are first stored in their metadata, as are the
+        origins of slicing nodes: see `mark_written_names` and `NodeInModel.origin`.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -72,7 +72,7 @@ class IrModel:
 
     def detach_weights(self) -> None:
         detach_large_initializers(self._model)
-        name_left_out_outputs(self._model)
+        name_left_out_outputs(self._model)  # `serialize` would omit the last ones, which are parts of a Split, too
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
         serialized: bytes = ir.serde.serialize_model(self._model).SerializeToString()
@@ -105,7 +105,8 @@ def _is_unwritten(value: ir.Value) -> bool:
 def mark_written_names(model: ir.Model) -> None:
     """Store the written name of each node of a function in the node's metadata.
 
-    The written name is `function.node`, or `function.index` for a node without a name: see `node_name`.
+    The written name is `function.`, followed by the `node_name` of the node. If that is empty, it is followed by the
+    index of the node among the nodes of the function and of its subgraphs.
     """
     for (_, name, _), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):

@@ -17,18 +17,19 @@ def has_batch_fusion(perm: Sequence[int]) -> bool:
 
 
 def find_transposed_data(matmul: NodeView, opset: int) -> Iterator[ValueView]:
-    """Yield the data of each Transpose whose batch axes onnxruntime transposes in a fusion with this MatMul.
+    """Yield the data of each Transpose that onnxruntime fuses with this MatMul as in `has_batch_fusion`.
 
     Raises:
         InvalidSlice, DynamicSlice: The perm is not a list of integers or not known.
     """
     operands = [value for value in matmul.inputs if value is not None]
-    ranks = {None if (sizes := sizes_of(value)) is None else len(sizes) for value in operands}
+    operand_sizes = [sizes_of(value) for value in operands]
+    ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
     for value in operands:
         transpose, dtype = value.producer(), value.dtype
         # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.
         is_fused = opset >= 9 and dtype is not None and dtype.name in ("FLOAT", "DOUBLE")
         if is_fused and is_operator(transpose, "Transpose") and transpose.inputs[0] is not None:
-            perm = read_ints(transpose, "perm") or ()
+            perm = read_ints(transpose, "perm") or ()  # the default, a reversal, is not fused this way
             if has_batch_fusion(perm) and ranks == {len(perm)}:
                 yield transpose.inputs[0]

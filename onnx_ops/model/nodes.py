@@ -47,9 +47,9 @@ CONTESTED = "sliceport.contested"
 Inference sets it, because the defect may show only when inferred constants are known.
 """
 ORIGIN = "sliceport.origin"
-"""Key in the `meta` of a node for an object that it shares with the nodes that replace it."""
+"""Key in the `meta` of a node for an object that the node shares with the nodes that replace it."""
 USED = "sliceport.used"
-"""Key in the `meta` of a node for the index of an output that something read at the last look."""
+"""Key in the `meta` of a node for the index of an output that was read when the node was last examined."""
 MISSING = "sliceport.missing"
 """Key in the `meta` of a value that was a constant whose data cannot be read. It maps to the reason."""
 SPLIT_INPUT_OPSET = 13
@@ -102,7 +102,6 @@ def has_valid_arity(node: NodeView) -> bool:
 
     The first input must not be left out. A Constant has no inputs.
     """
-    # Operators that are not in the table have one input.
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
     has_first_input = node.op_type == "Constant" or (input_count > 0 and node.inputs[0] is not None)
@@ -113,6 +112,14 @@ def has_valid_arity(node: NodeView) -> bool:
 def node_name(node: NodeView) -> str:
     """Return the name of a node, or else of its first named output, or else an empty string."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
+
+
+def find_computing_node(value: ValueView) -> NodeView | None:
+    """Return the node that computes a value, or None. Cast, Identity, Squeeze and Unsqueeze are skipped."""
+    node = value.producer()
+    while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node
 
 
 @overload
@@ -162,7 +169,9 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
 
 def shape_of(value: ValueView) -> ShapeView | None:
     """Return the shape of a value, or the shape of its initializer if the value itself declares none."""
-    return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
+    if value.shape is None and value.const_value is not None:
+        return value.const_value.shape
+    return value.shape
 
 
 def sizes_of(value: ValueView) -> Sizes | None:
@@ -181,7 +190,7 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     """Return the integers of an attribute; None if the attribute is left out.
 
     Raises:
-        InvalidSlice, DynamicSlice: See `_read_attribute`.
+        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
     """
     attribute = _read_attribute(node, name, INTS, "a list of integers")
     return None if attribute is None else tuple(attribute.as_ints())
@@ -195,7 +204,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     """Return the integer of an attribute; `default` if the attribute is left out.
 
     Raises:
-        InvalidSlice, DynamicSlice: See `_read_attribute`.
+        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
     """
     attribute = _read_attribute(node, name, INT, "an integer")
     return default if attribute is None else attribute.as_int()
@@ -205,7 +214,7 @@ def read_string(node: NodeView, name: str) -> str:
     """Return the text of an attribute; an empty text if the attribute is left out.
 
     Raises:
-        InvalidSlice, DynamicSlice: See `_read_attribute`; or the text is not UTF-8.
+        InvalidSlice, DynamicSlice: See `read_int`; or the text is not UTF-8.
     """
     attribute = _read_attribute(node, name, STRING, "a text")
     try:

@@ -42,7 +42,7 @@ def _remove_unused_functions(model: ir.Model) -> None:
     """Remove the functions that the model does not call. onnx-ir's pass for this recurses into each call."""
     used = {}
     holders: list[ir.Graph | ir.Function] = [model.graph]
-    for holder in holders:  # which grows
+    for holder in holders:  # the list grows during the loop, by each function that is called
         for node in all_nodes(holder):
             key = node.op_identifier()
             if key in model.functions and key not in used:
@@ -63,6 +63,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
+    # The inliner passes two sets as `used`: one with the names of values, one with those of nodes.
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
     def make_unique(name: str, _: object, used: set[str]) -> str:
@@ -83,20 +84,20 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 
 
 def name_left_out_outputs(model: ir.Model) -> bool:
-    """Give names to the left-out outputs of slicing nodes. Return whether there are any.
+    """Give names to the left-out outputs of slicing nodes. Return whether there were any.
 
     Left-out outputs of a Split count as parts. But onnx-ir does not write them if they are the last ones, and
     onnxruntime's CPU provider crashes on any of them.
     """
-    splits = filter(is_slicing, model_nodes(model))
-    left_out = [output for node in splits for output in node.outputs if not output.name]
+    slicing_nodes = filter(is_slicing, model_nodes(model))
+    left_out = [output for node in slicing_nodes for output in node.outputs if not output.name]
     for output, name in zip(left_out, unused_names(model, "left_out_") if left_out else (), strict=False):
         output.name = name
     return bool(left_out)
 
 
 def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
-    """Return an endless iterator over names that no value of the model has. Each is the prefix and a number."""
+    """Return an endless iterator over names that no value has at the time of this call: the prefix and a number."""
     used = {value.name for graph in model_graphs(model) for value in (*graph.inputs, *graph.initializers.values())}
     used.update(value.name for function in model.functions.values() for value in function.inputs)
     for node in model_nodes(model):
@@ -110,15 +111,15 @@ def detach_large_initializers(model: ir.Model) -> None:
         tensor = value.const_value
         if tensor is None:
             continue
-        if tensor.nbytes <= LARGE_BYTES:
-            if not isinstance(tensor, ir.ExternalTensor):
-                continue
+        is_kept = tensor.nbytes <= LARGE_BYTES
+        if is_kept and isinstance(tensor, ir.ExternalTensor):
             try:
                 value.const_value = load_external(tensor)
-                continue
-            except Exception as error:
+            except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+                is_kept = False
                 value.meta[MISSING] = str(error)
-        detach_initializer(model.graph, value)
+        if not is_kept:
+            detach_initializer(model.graph, value)
 
 
 def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:

@@ -59,8 +59,10 @@ class Attribute:
             return Tensor(self._proto.t, self._base_dir)
         if self.type not in (INT, INTS):
             raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
-        shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
-        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=shape, int64_data=values))
+        is_scalar = self.type == INT
+        integers = [self._proto.i] if is_scalar else self._proto.ints
+        dims = () if is_scalar else (len(integers),)
+        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=dims, int64_data=integers))
 
     @property
     def ref_attr_name(self) -> str:
@@ -126,7 +128,7 @@ class Value:
     def is_graph_output(self) -> bool:
         return self.is_output
 
-    def set_tensor(self, element: int | None, shape: Shape | None) -> None:
+    def replace_type(self, element: int | None, shape: Shape | None) -> None:
         """Replace the declared element type and shape. None stands for an unknown type or shape."""
         self._element, self._shape, self._is_read = element, shape, True
 
@@ -138,7 +140,7 @@ class Value:
         proto.type.tensor_type.elem_type = self.element
         if self.shape is None:
             return
-        proto.type.tensor_type.shape.SetInParent()
+        proto.type.tensor_type.shape.SetInParent()  # otherwise a scalar, which adds no `dim`, would have no shape
         for size in self.shape:
             dim = proto.type.tensor_type.shape.dim.add()
             if isinstance(size, int):
@@ -189,7 +191,7 @@ class Node:
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node into `proto`. Its subgraphs are written with the types and sizes that are known now."""
+        """Write the node into `proto`, with the types and sizes known now. Small external tensors are embedded."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -221,7 +223,7 @@ class Graph:
         return (node for node in self.nodes if node.graph is not None)  # without folded nodes
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write the graph into `proto`, with the types and sizes that are known now."""
+        """Write the graph into `proto`, with the types and sizes known now. Small external tensors are embedded."""
         proto.name = "graph"  # any name: onnx requires one
         for value in self.inputs:
             value.write_into(proto.input.add())
@@ -262,11 +264,11 @@ class ProtoModel:
         value.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        value.set_tensor(value.element, _to_shape(dims))
+        value.replace_type(value.element, _to_shape(dims))
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
         element_type = element if element and element in BITS else value.element
-        value.set_tensor(element_type, value.shape if dims is None else _to_shape(dims))
+        value.replace_type(element_type, value.shape if dims is None else _to_shape(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
@@ -275,7 +277,7 @@ class ProtoModel:
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
-            output.set_tensor(element, array.shape)
+            output.replace_type(element, array.shape)
             self.set_constant(output, element, array)
             output.producer_node = None
         node.graph = None
@@ -334,15 +336,16 @@ class ProtoModel:
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if tensor.nbytes <= LARGE_BYTES:
-                if not tensor.is_external:
-                    continue
+            is_kept = tensor.nbytes <= LARGE_BYTES
+            if is_kept and tensor.is_external:
                 try:
                     tensor.load()
-                    continue
-                except Exception as error:
+                except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+                    is_kept = False
                     value.meta = {MISSING: str(error)}
-            value.set_tensor(tensor.raw.data_type, tensor.shape)
+            if is_kept:
+                continue
+            value.replace_type(tensor.raw.data_type, tensor.shape)
             del self.graph.initializers[name]
             value.const_value = None
             if not value.is_input:

@@ -80,13 +80,15 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
-        # Without raw data, the elements are in one of several fields. Elements of uint32 are in `uint64_data`.
-        fields = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
-        elements, dtype = next(((elements, dtype) for elements, dtype in fields if elements), ([], "<u8"))
-        return np.array(elements, "<u4" if self.raw.data_type == onnx.TensorProto.UINT32 else dtype).tobytes()
+        # Without raw data, one of several fields has the elements. All are empty for a tensor without elements.
+        is_uint32 = self.raw.data_type == onnx.TensorProto.UINT32
+        for field, dtype in _FIELDS.items():
+            if elements := getattr(self.raw, field):
+                return np.array(elements, "<u4" if is_uint32 else dtype).tobytes()
+        return b""
 
     def load(self) -> None:
-        """Read the elements from the external data file into memory, and close the file.
+        """Read external elements into memory, and close their file. `raw` loses its doc string and metadata.
 
         Raises:
             Exception: The file cannot be read; onnx-ir has several classes of errors for that.
@@ -101,6 +103,7 @@ class Tensor:
                 self.load()
 
     def _read_file(self) -> ir.Tensor[Any]:
+        """Return a copy of the external elements in memory. The data file is closed."""
         import onnx_ir as ir
 
         from onnx_ops.model.prepare import load_external

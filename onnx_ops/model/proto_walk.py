@@ -77,7 +77,10 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 
 
 def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return a copy of a node whose references to attributes are replaced by attributes of the call, or dropped."""
+    """Return a copy of a node of a function, for a call of the function with these attributes.
+
+    References are replaced by the attributes of the call, or dropped if the call has none of that name and type.
+    """
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)
     del resolved.attribute[:]

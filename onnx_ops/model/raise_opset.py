@@ -31,25 +31,25 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. onnx's converter drops metadata, doc strings and denotations, so they are copied from
-    the model.
+    The copy shares the tensors. onnx's converter drops metadata, denotations, quantization annotations and some doc
+    strings, such as those of tensors, so they are copied from the model.
 
     Raises:
-        ModelError: The model has functions, which onnx's converter drops; a node would compute something else after
-            the conversion; a node has an invalid attribute; or the converter fails.
+        ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
+            at size 0, after the conversion; a node has an invalid attribute; or the converter fails.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
     opset = standard_opset(model.opset_imports)
     try:
         with defaults_aside(model):
-            changed = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
+            unconvertible = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
             softmaxes = [node for node in model_nodes(model) if _may_be_flattened(node, opset)]
-            flattened = {output.name for node in softmaxes for output in node.outputs}
+            softmax_outputs = {output.name for node in softmaxes for output in node.outputs}
     except (InvalidSlice, DynamicSlice, TypeError) as error:
         raise ModelError(f"a node has an invalid attribute ({error}).") from None
-    if changed is not None:
-        name = f"{changed.op_type} {node_name(changed)!r}"
+    if unconvertible is not None:
+        name = f"{unconvertible.op_type} {node_name(unconvertible)!r}"
         raise ModelError(
             f"{name} means something else in later operator sets, and onnx's version converter does not adapt it."
         )
@@ -63,11 +63,12 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
-    for node in model_nodes(raised):
-        if node.op_type == "Reshape" and node.outputs[0].name in flattened and _loses_size_0(node):
-            softmax = node.outputs[0].name
+    for reshape in [node for node in model_nodes(raised) if node.op_type == "Reshape"]:
+        # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
+        output_name = reshape.outputs[0].name
+        if output_name in softmax_outputs and _loses_size_0(reshape):
             raise ModelError(
-                f"onnx's version converter adds a Reshape to the Softmax of {softmax!r}, which may fail at size 0."
+                f"onnx's version converter adds a Reshape to the Softmax of {output_name!r}, which may fail at size 0."
             )
     _copy_annotations(model.graph, raised.graph)
     return raised
@@ -76,6 +77,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
+        # The converter leaves a Hardmax as it is. Both versions agree on the last axis, which only -1 certainly is.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -87,7 +89,7 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
     """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one."""
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
-    return is_softmax and read_int(node, "axis", 1) != -1
+    return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last one
 
 
 def _loses_size_0(reshape: ir.Node) -> bool:
@@ -102,10 +104,10 @@ def _loses_size_0(reshape: ir.Node) -> bool:
     sizes = None if data is None else sizes_of(data)
     if sizes is None:
         return True
-    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix are the axes
-    # before `axis`, the columns are the axes from `axis` on.
-    kept = [bool(size) or (index == 0 < axis) or (index == 1 >= axis) for index, size in enumerate(sizes)]
-    return not all(kept)
+    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
+    # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
+    keeps_0 = {0: axis > 0, 1: axis <= 1}
+    return any(not size and not keeps_0.get(index, False) for index, size in enumerate(sizes))  # an open size may be 0
 
 
 def _repeats_elements(node: ir.Node) -> bool:
@@ -131,19 +133,20 @@ def _convert_apart(model: bytes, version: int) -> bytes:
 
 
 def convert(model: bytes, version: int) -> bytes:
-    """Convert a serialized model to another operator set. Raise a TypeError if a node would read wrong types then."""
+    """Convert a serialized model. Raise a TypeError if only the converted model fails onnx's strict inference."""
     from onnx import version_converter  # only needed here
 
     proto = onnx.load_model_from_string(model)
     converted = version_converter.convert_version(proto, version)
     # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats for data of any type.
-    if _has_right_types(proto) and not _has_right_types(converted):
+    if _passes_strict_inference(proto) and not _passes_strict_inference(converted):
         raise TypeError("a node would read tensors of different types")
     serialized: bytes = converted.SerializeToString()
     return serialized
 
 
-def _has_right_types(model: onnx.ModelProto) -> bool:
+def _passes_strict_inference(model: onnx.ModelProto) -> bool:
+    """Return whether onnx infers the types and shapes of a model without an error."""
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     except onnx.shape_inference.InferenceError:
@@ -152,9 +155,10 @@ def _has_right_types(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy the metadata, doc strings, denotations, quantization annotations and tensors of a graph and its subgraphs.
+    """Copy to a converted graph and its subgraphs what the converter drops (see `raise_opset`), and share the tensors.
 
-    Those of a node are copied to the node that computes a value of the same name as the first output.
+    Values correspond if they have the same name. Nodes correspond if the first output of the node in `after` has the
+    name of an output of the node in `before`.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}
@@ -163,10 +167,10 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
         if original is None:
             continue
         value.metadata_props.update(original.metadata_props)
-        value.meta.update(original.meta)
+        value.meta.update(original.meta)  # where onnx-ir keeps the quantization annotation
         value.doc_string = original.doc_string or value.doc_string
         if original.const_value is not None:
-            # It has metadata and, if its data are external, the folder of its file.
+            # The original tensor has metadata and, if its data are external, the folder of its file.
             value.const_value = original.const_value
         if original.type is not None and value.type is not None:
             value.type.denotation = original.type.denotation
@@ -178,8 +182,9 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
             new.metadata_props.update(old.metadata_props)
             tensors = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
             new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})
-            for graph, twin in zip(graphs_in(old), graphs_in(new), strict=False):
-                _copy_annotations(graph, twin)
+            # Not strict, because a graph without a counterpart loses no more than its annotations.
+            for old_graph, new_graph in zip(graphs_in(old), graphs_in(new), strict=False):
+                _copy_annotations(old_graph, new_graph)
 
 
 def _list_values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -43,6 +43,7 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
+        MemoryError: The model does not fit into memory.
     """
     if os.path.isdir(path):  # Windows would report a lack of permission
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
@@ -50,7 +51,11 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
+    except MemoryError:
+        raise
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
+        if "alloc failed" in str(error):
+            raise MemoryError from None
         reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
@@ -63,7 +68,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
         data_folder: The folder of its external data files, if it is not the folder of the model's file.
 
     Raises:
-        ModelError: The file cannot be read, or the model is not well-formed.
+        ModelError: The file cannot be read, the model is not well-formed, or a data file is not a regular file.
     """
     proto = read_proto(path)
     with path_in_errors(path):
@@ -89,8 +94,8 @@ def read_any(model: Any) -> CheckedModel:
         proto.CopyFrom(model)
         return check_model(proto)
     if not is_onnx_ir(model):
-        kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
-        raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
+        expected = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
+        raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
     import onnx_ir as ir
 
     try:
@@ -123,12 +128,12 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
 
 def is_onnx_ir(model: Any) -> bool:
     """Return whether a model is an `onnx_ir.Model`. Do not import onnx-ir for this, because that takes long."""
-    kinds = type(model).__mro__
-    return any(kind.__module__.partition(".")[0] == "onnx_ir" and kind.__name__ == "Model" for kind in kinds)
+    classes = type(model).__mro__
+    return any(cls.__module__.partition(".")[0] == "onnx_ir" and cls.__name__ == "Model" for cls in classes)
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:
-    """Check a model, and return it with the findings.
+    """Check a model, and return it with the findings. If `base_dir` is empty, data files are not looked at.
 
     Raises:
         ModelError: The model is not well-formed, or one of its data files in `base_dir` is not a regular file.

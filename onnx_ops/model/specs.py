@@ -115,7 +115,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     takes_input = _takes_sizes(opset)
     _check_inputs(node, 1, 2 if takes_input else 1, opset)
     axis = read_int(node, "axis", 0)
-    count = len(node.outputs)
+    output_count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
     sizes = _read_input(node, 1, "split", _FORMATS if opset == 1 else _INT64_FORMAT) if takes_input else None
@@ -125,26 +125,27 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     if sizes is not None:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
-        if len(sizes) != count:
+        if len(sizes) != output_count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
             raise InvalidSlice(
-                f"split={listed} must have a size for each of the {count} outputs", "count" if sizes else "no sizes"
+                f"split={listed} must have a size for each of the {output_count} outputs",
+                "count" if sizes else "no sizes",
             )
         return SplitSpec(axis, sizes)
     if opset < NUM_OUTPUTS_OPSET:
-        return SplitSpec.evenly(axis, shape, count)
+        return SplitSpec.evenly(axis, shape, output_count)
     if num_outputs is None:
         raise InvalidSlice("one of split and num_outputs must be given")
-    if num_outputs != count:
-        rule: Rule = "num_outputs above" if num_outputs > count else "num_outputs below"
-        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs", rule)
-    return SplitSpec.evenly(axis, shape, count, uneven_last=True)
+    if num_outputs != output_count:
+        rule: Rule = "num_outputs above" if num_outputs > output_count else "num_outputs below"
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {output_count} outputs", rule)
+    return SplitSpec.evenly(axis, shape, output_count, uneven_last=True)
 
 
 def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
     """Return the spec of a Split of data that may have open sizes.
 
-    The axis stays negative only if the rank is open or the axis is out of range.
+    The axis of the spec is counted from the front, unless the rank is open or the axis is out of range.
 
     Args:
         node: The Split.
@@ -156,21 +157,22 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
         DynamicSlice: See `split_spec`; or the part sizes are missing, and the size of the axis is open.
     """
     axis = read_int(node, "axis", 0)
-    has_axis = sizes is not None and -len(sizes) <= axis < len(sizes)
-    size = sizes[axis] if sizes is not None and has_axis else None
+    is_in_range = sizes is not None and -len(sizes) <= axis < len(sizes)
+    size = sizes[axis] if sizes is not None and is_in_range else None
     # From operator set 13 on, Split has no attribute `split`, and `split_spec` does not read one.
     has_attribute = opset < SPLIT_INPUT_OPSET and "split" in node.attributes
-    is_written = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
+    has_part_sizes = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
-    name = "its data" if data is None else repr(data.name)
-    if not is_written and size is None:
-        raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
+    data_name = "its data" if data is None else repr(data.name)
+    if not has_part_sizes and size is None:
+        raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
     # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
     # written. In that case, the check above has made sure that the size is known.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
-        raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
-    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and has_axis else spec
+        total = sum(spec.sizes)
+        raise InvalidSlice(f"its parts have {total} elements, but axis {axis} of {data_name} has {size}", "sizes")
+    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and is_in_range else spec
 
 
 def has_sizes_input(node: NodeView) -> bool:

@@ -57,8 +57,8 @@ class AttributeView(Protocol):
     """An attribute of a node.
 
     Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
-    view of a ModelProto. If the attribute refers to one of the surrounding function, `ref_attr_name` is the name of
-    that one, and there is no value.
+    view of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
+    name of the latter, and there is no value.
     """
 
     @property
@@ -77,7 +77,7 @@ class ValueView(Protocol):
 
     A left-out output has an empty name. `const_value` is set for initializers and by `ModelView.set_constant`, but not
     for outputs of Constant nodes: see `nodes.constant`. `meta` has notes by name. `uses()` is true if a node reads the
-    value.
+    value. `consumers()` may list a node twice if the node reads the value twice.
     """
 
     @property
@@ -146,7 +146,7 @@ class ModelView(Protocol):
         """Return the name of a node in the file. For a node of a function, it is `function.node`."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Store the elements of a value. The node that computes the value stays."""
+        """Store the elements of a value as its `const_value`. The node that computes the value stays."""
 
     def set_shape(self, value: Any, dims: Dims) -> None:
         """Set the sizes of a value."""
@@ -165,7 +165,7 @@ class ModelView(Protocol):
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Return a size as a number or a name. Return None if it has neither, or is -1, which some exporters write."""
+    """Return a size as a number or a name. Return None if it has neither, or is below 0: some exporters write -1."""
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
@@ -191,6 +191,8 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
     """Return the sizes of a shape or of dims. Return None unless all of them are known."""
-    listed = None if dims is None else list(dims)
-    sizes = tuple([dim for dim in listed or () if isinstance(dim, int)])
-    return sizes if listed is not None and len(sizes) == len(listed) else None
+    if dims is None:
+        return None
+    all_dims = list(dims)
+    sizes = tuple([dim for dim in all_dims if isinstance(dim, int)])
+    return sizes if len(sizes) == len(all_dims) else None

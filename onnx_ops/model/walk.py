@@ -20,7 +20,7 @@ Node = TypeVar("Node", bound=NodeView)
 
 
 def graphs_in(node: NodeView) -> Sequence[Any]:
-    """Return the graphs in the attributes of a node, without the graphs in their nodes."""
+    """Return the graphs in the attributes of a node, without the graphs nested in these graphs."""
     attributes = node.attributes
     attributes = getattr(attributes, "data", attributes)  # onnx-ir's class wraps a dictionary, which is faster
     if not attributes:  # the common case
@@ -33,7 +33,7 @@ def graphs_in(node: NodeView) -> Sequence[Any]:
 
 
 def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
-    """Return the graphs that an attribute holds."""
+    """Return the graphs that an attribute holds. A reference to an attribute of a function holds none."""
     if attribute.type not in (GRAPH, GRAPHS) or attribute.ref_attr_name:
         return ()
     return (attribute.value,) if attribute.type == GRAPH else tuple(attribute.value)
@@ -91,6 +91,7 @@ def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
 
 
 def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
+    """Return the graphs in the nodes of a graph or function, at any depth, each once."""
     return dict.fromkeys(graph for node in all_nodes(holder) for graph in graphs_in(node))
 
 
@@ -116,6 +117,6 @@ def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
     Nodes in functions of `ov_ext` are omitted, because the calls of these functions are rewritten instead.
     """
-    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    inside = {node for function in functions for node in all_nodes(function)}
-    return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)
+    own_functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    omitted = {node for function in own_functions for node in all_nodes(function)}
+    return ((node, opset) for node, opset in every_node(model) if node not in omitted)

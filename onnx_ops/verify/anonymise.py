@@ -18,9 +18,10 @@ _DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_vers
 def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random_weights: bool) -> onnx.ModelProto:
     """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
-    Names of operators, functions, domains and attributes stay as they are. A weight is a tensor of several floats, or
-    of several integers of at most 8 bits. The random elements are normally distributed with the weight's mean and
-    standard deviation, and clipped to its least and greatest element.
+    Operators, attributes, functions and domains keep their names.
+
+    A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
+    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.

@@ -31,7 +31,8 @@ def run_with_other_values(
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
     to `_MAX_ONE_BY_ONE` integers are replaced one by one, because an integer may be an index or a size, for which the
-    model runs on few values only. All inputs keep their defaults if the runs take too long or too much memory.
+    model runs on few values only. All inputs keep their defaults if the runs take longer than `_SECONDS`, or if the
+    engine lacks memory.
 
     Args:
         runnable: The model.
@@ -39,7 +40,7 @@ def run_with_other_values(
         inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
 
     Returns:
-        The run, or None if no default was replaced; and at most one sentence, about the defaults that were kept.
+        The run, or None if no default was replaced; and a sentence about the defaults that were not replaced, if any.
 
     Raises:
         MissingExtra, UsageError, ChildLost: See `Side.run`.
@@ -54,15 +55,17 @@ def run_with_other_values(
     without_variants = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
     integers = [name for name in variants if defaults[name].dtype.is_integer()]
     not_integers = [name for name in variants if name not in integers]
-    limited_side = replace(side, budget=Budget(_SECONDS))
-    arrays, outputs, replaced = dict(inputs), None, list[str]()
+    bounded = replace(side, budget=Budget(_SECONDS))
+    arrays, replaced = dict(inputs), list[str]()
+    outputs: dict[str, Value] | None = None
     try:
         # If the first of these attempts succeeds, no variants are left for the others.
         for names in (list(variants), not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
             chosen = {name: variants[name] for name in names if name not in replaced}
             run = _run_with_variants(runnable, limited_side, arrays, chosen)
             if run is not None:
-                (arrays, outputs), replaced = run, [*replaced, *chosen]
+                arrays, outputs = run
+                replaced += chosen
     except (BudgetSpent, MemoryError):
         outputs, replaced = None, []
     kept = [*without_variants, *(name for name in variants if name not in replaced)]

@@ -40,7 +40,7 @@ class OnnxruntimeDML:
         self._device = device
 
     def version(self) -> str:
-        """Return the version of onnxruntime to which the provider belongs."""
+        """Return the version of onnxruntime to which the provider belongs. See `open_provider` for the errors."""
         return str((self._device or _shared_device()).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
@@ -64,11 +64,11 @@ class OnnxruntimeDML:
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
         """Run a model on DirectML; see `ModelEngine`. The CPU runs nodes that the provider does not support.
 
-        The option `device_id` has no effect if the engine was made with a device.
+        If the engine was made with a device, the option `device_id` has no effect.
 
         Raises:
-            DeviceError: DirectML is not installed, the provider refuses the model, a data file cannot be read, or the
-                program that hosts DirectML failed.
+            DeviceError: The provider refuses the model, the program that hosts DirectML failed, or a file of weights is
+                too short.
             UsageError: `device_id` is not a number.
         """
         adapter = options.get("device_id")
@@ -77,7 +77,8 @@ class OnnxruntimeDML:
         from onnx_ops.verify.runnable import find_weights
 
         device = self._device or _shared_device(adapter)
-        # A search runs many parts of a model that fail. `find_refusals` repeats only those that it reports.
+        # A search runs many cases that fail, and retries would run each of them at least twice. `find_refusals` repeats
+        # only the cases that it reports.
         with device.without_retries():
             weights = find_weights(model)
             results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, weights=weights)
@@ -99,7 +100,7 @@ class OnnxruntimeDML:
 
 
 def open_provider(adapter: str | None = None) -> Device:
-    """Open a device to run whole models on. It repeats failed requests; see `Device`.
+    """Open a device to run whole models on. It retries failed calls, except in `OnnxruntimeDML.run_model`.
 
     Args:
         adapter: The number of the adapter on Windows; None for the one that `SLICEPORT_ADAPTER` selects.

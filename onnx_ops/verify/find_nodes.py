@@ -34,10 +34,10 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
     runs grows with the nodes of the refused operators, and not with the model.
 
-    A node that runs on a new host program is left out. If the search takes longer than `_SECONDS`, the last finding is
-    about the whole model, with the advice how to continue.
+    `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
+    the last finding is about the whole model, and says how to search on.
 
-    `message` is the error of the provider for the whole model on `inputs`.
+    The result is empty if no part of the model is refused twice. The host program of `device` is ended.
     """
     bad, good = _open_sides(device)
     # `values` are those that the next search need not compute: the inputs, and the outputs of refused nodes.
@@ -108,11 +108,8 @@ def find_differences(
         for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
-            if case is not None:
-                blamed.add(case.main_node)
-                findings.append(_describe_difference(case, output))
-            elif blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
-                text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
+            if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
+                text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model differs alone."
                 findings.append(Finding("different", "", "", text))
     except BudgetSpent as spent:
         text = f"results differ from {onnxruntime_cpu.NAME} in {list_names(remaining)}, and {spent}; {_ADVICE}."
@@ -121,14 +118,14 @@ def find_differences(
 
 
 def _open_sides(device: Device) -> tuple[Side, Side]:
-    """Return the DirectML provider and onnxruntime's CPU provider for one search, which share its time limit."""
+    """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time."""
     budget = Budget(_SECONDS)
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 
 
 def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
-    fusion = " (its graph fusion is to blame: with the values that it fuses as outputs, they are right)"
+    cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
     text = (
         f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
         f"differently from {onnxruntime_cpu.NAME}{fusion if case.is_fusion else ''}"
@@ -150,7 +147,7 @@ def _describe_refusal(case: Case, failure: Failure) -> Finding:
     node, why = case.culprit, "; ".join(filter(None, (failure.message, case.note)))
     place = "".join(f" in {holder}" for holder in reversed(case.scope))
     if len(case.numbers) > 1:
-        text = "is the first with which the DirectML provider does not run the model, though it runs the node alone"
+        text = "is the first node with which the DirectML provider does not run the model; it runs the node alone"
     elif CANNOT_COMPILE in why:
         text = "cannot be compiled by this adapter"
     else:

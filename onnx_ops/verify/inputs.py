@@ -25,6 +25,7 @@ from sliceport.slicing.spec import normalize_axis
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 """Operators whose outputs hold elements of their first input."""
 _INDEXED = {"Gather", "GatherElements"}
+"""Operators whose second input indexes the attribute `axis` of their first input."""
 _MAX_INDEX = 100
 """The exclusive upper bound of random integers that index no shorter axis."""
 
@@ -34,19 +35,19 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Make an array for each input of the main graph that has no initializer; keep the given ones.
 
-    In attempt 0, random integers are below the size of each axis that they index; see `_index_bound`.
+    In attempt 0, random integers are below the known sizes of the axes that they index by Gather or GatherElements.
 
     Args:
         model: The model, its functions inlined.
         shapes: Sizes by name, for inputs with open sizes. Sizes of outputs of nodes must follow from those of inputs.
-        given: Arrays that are used as they are.
+        given: Arrays that are used as they are. Inputs with a default may have one, too.
         seed: The seed of the random arrays.
         attempt: See `ModelToRun.make_inputs`.
 
     Raises:
-        UsageError: A given array or shape is for an unknown name or does not fit. Or an array is given for an
-            initializer before IR version 4. Or an input without an array has an open shape, needs too many elements, is
-            not a tensor or has a type that NumPy lacks. Or the given shape of a node's output is not the inferred one.
+        UsageError: A given array or shape is for an unknown name or does not fit, or an array is for a constant (an
+            initializer before IR version 4). Or an input without an array has an open or too large shape, is not a
+            tensor or has a type that NumPy lacks. Or an output of a node has another shape than the given one.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
@@ -85,8 +86,8 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
 def _index_bound(value: ir.Value) -> int:
     """Return an exclusive upper bound for the integers of a value, between 1 and `_MAX_INDEX`.
 
-    It is the size of the smallest axis of known size that a Gather or GatherElements indexes by the value, or by
-    elements of it that other nodes copy.
+    It is the known size of the smallest axis that the value indexes in a node of `_INDEXED`, directly or after nodes
+    of `_COPYING`.
     """
     bound = _MAX_INDEX
     visited: set[int] = set()

@@ -21,10 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that `harden_for_directml` finds in a model of this node alone.
-
-    An ov_ext::StridedSlice has no known defects.
-    """
+    """Return the defects of an engine that `harden_for_directml` finds in this node alone; [] for a StridedSlice."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -64,7 +61,7 @@ def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Ma
     `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening. A
     finding without known defects is returned as it is.
     """
-    # A fusion may compute a node together with the nodes that it reads from.
+    # A fusion computes a node together with nodes that it reads from, so their defects may show in its output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
     causes = [(change, defect) for change in changed for defect in _directml_defects(change)]

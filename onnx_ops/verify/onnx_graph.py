@@ -36,12 +36,11 @@ _MOVES = frozenset(
 """Operators that move or drop elements without computing on them, so that their results must be equal bit for bit."""
 _MAX_ITERATIONS = 100
 """Limit for the iterations of a Loop or Scan that are compared, each as a model of its own."""
-_WEIGHTS = "weights.bin"
-"""The file of the larger weights of cut models."""
-_LARGE_BYTES = 1024
-"""The size from which a weight is stored there. onnxruntime reads parameters of nodes before it opens data files."""
-_ALIGNMENT = 4096
-"""The alignment of weights there. onnx.proto asks for multiples of the page size, so that files can be mapped."""
+_WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
+"""The file of the weights of cut models, the size in bytes from which a weight is stored there, and its alignment.
+
+Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files.
+"""
 _SCRIPT = """\
 import numpy as np, onnx
 from onnx.numpy_helper import to_array
@@ -78,7 +77,7 @@ class OnnxGraph:
         self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
-        self._is_open = any(not dim.HasField("dim_value") for dim in dims)
+        self._has_open_inputs = any(not dim.HasField("dim_value") for dim in dims)
 
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
@@ -150,13 +149,13 @@ class OnnxGraph:
     def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
         """Return the type of the input `name` of a smaller model, which gets `array`.
 
-        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open. If
-        not, a size stays open unless the original model declares the size of the array.
+        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
+        Otherwise, its sizes are open, except those that the original model declares with the same number.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
         sizes: list[int | str | None] = list(array.shape)
-        if self._is_open and not has_fixed_shapes:
+        if self._has_open_inputs and not has_fixed_shapes:
             dims = declared if len(declared) == array.ndim else [onnx.TensorShapeProto.Dimension()] * array.ndim
             sizes = [
                 size if dim.HasField("dim_value") and dim.dim_value == size else dim.dim_param or None
@@ -191,13 +190,13 @@ class OnnxGraph:
         graphs = {attribute.name: attribute.g for attribute in node_proto.attribute if attribute.HasField("g")}
         if node_proto.domain not in STANDARD_DOMAINS or not graphs:
             return
-        arguments: list[Any] = [None if not name else self._value_of(name, values) for name in node_proto.input]
+        arguments: list[Any] = [self._value_of(name, values) if name else None for name in node_proto.input]
         if node_proto.op_type == "If":
             title = "then_branch" if bool(arguments[0]) else "else_branch"
             yield self._body(title, graphs[title], [], values)
         elif node_proto.op_type == "Loop":
             condition: Any
-            count, condition, *carried = arguments  # The first two may be None.
+            count, condition, *carried = arguments  # The first two are None if they are left out.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
             for i in range(count if condition else 0):
@@ -222,10 +221,10 @@ class OnnxGraph:
     ) -> Iterator[Body]:
         """Yield the first iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node_proto.attribute}
-        sequence_count = options["num_scan_inputs"]
-        axes = options.get("scan_input_axes") or [0] * sequence_count
-        backwards = options.get("scan_input_directions") or [0] * sequence_count  # 1 for a sequence from its end
-        carried, sequences = arguments[:-sequence_count], arguments[-sequence_count:]
+        scan_count = options["num_scan_inputs"]
+        axes = options.get("scan_input_axes") or [0] * scan_count
+        backwards = options.get("scan_input_directions") or [0] * scan_count
+        carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
         # All sequences have the same length. Later iterations are not compared, to save time.
         for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
             slices = [
@@ -237,8 +236,8 @@ class OnnxGraph:
             computed = run(body.graph.whole(), body.inputs)
             carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
-    def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or the array of a computed value. Return None for an empty optional."""
+    def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
+        """Return the elements of a constant, or the array of a computed value."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
@@ -251,7 +250,7 @@ class OnnxGraph:
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
-        """Return a body as a model whose inputs are its arguments and the outer values that it reads."""
+        """Return a body as a model. Its inputs are `arguments` and the outer values (no constants) that it reads."""
         proto = self._empty_model()
         outer_names = list(dict.fromkeys(free_names(graph)))
         arrays = {value.name: np.asarray(array) for value, array in zip(graph.input, arguments, strict=True)}

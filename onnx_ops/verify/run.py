@@ -66,11 +66,11 @@ def compare(
     engines of the format and the validators that are installed take part.
 
     Raises:
-        UsageError: An executor is not known, no executor but `onnxruntime-cpu` is named, `model` is not a model, an
-            input or another option does not fit, or random data would have too many elements.
-        ModelError: The model cannot be read, or onnxruntime cannot run the model or a node alone.
-        MissingExtra: onnxruntime is not installed.
-        MemoryError, ChildLost: See `compare_node`.
+        UsageError: An executor is not known, or an input or another option does not fit.
+        ModelError: The model or its data cannot be read, or onnxruntime cannot run the model or a node alone.
+        MissingExtra: onnxruntime is not installed or cannot be loaded.
+        MemoryError: An engine lacks memory.
+        ChildLost: The machine ended the process of a run.
     """
     engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
@@ -107,8 +107,8 @@ class _ModelRun:
 
     Attributes:
         values: The values, by name.
-        label: A space and a sentence about the inputs of the run; empty for the first run.
-        cache: The outputs of calls of DirectML operators that ran on these values; see `compare_node`.
+        label: A space and a sentence about the inputs of the run, or an empty string.
+        cache: Outputs of calls of DirectML operators that ran before; see `compare_node`.
     """
 
     values: dict[str, Captured]
@@ -119,18 +119,18 @@ class _ModelRun:
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
-    Return one comparison for each engine, or only one for a folded node, which no engine runs. It is the first one that
-    is not clean, or else that of the first run.
+    Return one comparison for each engine: the first with a difference, or else that of the first run. A folded node has
+    one comparison, because no engine runs it.
     """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
         by_run = [[_compare_node(lowered, engine, run.values, run.cache) for engine in engines] for run in runs]
-    chosen = []
+    results = []
     for comparisons in zip(*by_run, strict=True):
-        labelled = [replace(one, detail=one.detail + run.label) for one, run in zip(comparisons, runs, strict=True)]
-        chosen.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
-    return chosen
+        labelled = [replace(each, detail=each.detail + run.label) for each, run in zip(comparisons, runs, strict=True)]
+        results.append(next((comparison for comparison in labelled if not comparison.is_clean), labelled[0]))
+    return results
 
 
 def _compare_node(
@@ -161,8 +161,8 @@ def _run_model(
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """Run the model with the defaults of its inputs and, if possible, with other values.
 
-    Return these runs, and notes about the defaults that were kept. If the main graph has no slicing node to compare,
-    the model does not run, and the only run has no values.
+    Return these runs, and notes about the defaults that were kept. If the main graph has no node to compare, the model
+    does not run, and the only run has no values.
     """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
@@ -234,7 +234,7 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
         computed = bytes(values[name].data)
         if computed != data:
             message = (
-                f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes {computed.hex()}."
+                f"{node.label}: output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}."
             )
             return Comparison(lowered, "folding", "mismatch", message)
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

@@ -40,11 +40,10 @@ def run_model(
     The arguments are those of `Format.run_on_directml`.
 
     Raises:
-        UsageError: `path` is not a path, an input does not fit, or see `embed_function`.
-        ModelError: The model cannot be read; or `against` is true and onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed; or see `run_on`.
-        MissingExtra: onnxruntime is not installed, and `against` is true.
-        MemoryError, ChildLost: See `first_that_runs`.
+        UsageError: An argument does not fit the model, or see `embed_function`.
+        ModelError: The model or its data cannot be read, or onnxruntime's CPU provider cannot run it.
+        DeviceError: DirectML is not installed, or the program that hosts it cannot be started.
+        MissingExtra: onnxruntime is not installed or cannot be loaded, and `against` is true.
     """
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -68,7 +67,9 @@ def run_on(
     *,
     locates: bool,
 ) -> ModelRun:
-    """Run a model on the provider, and compare its outputs. A model that does not run gives a finding, not an error.
+    """Run a model on the provider and compare its outputs.
+
+    If the provider does not run the model, the result has no outputs, and its findings say why.
 
     Args:
         dml: The device.
@@ -79,7 +80,9 @@ def run_on(
 
     Raises:
         DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
-            too short or cannot be read.
+            too short.
+        ModelError: The model cannot be serialized.
+        MissingExtra: onnxruntime is not installed or cannot be loaded, and nodes are to be found.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()
@@ -140,7 +143,8 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)
-    difference = min(comparison.absolute, comparison.relative)  # A tolerance accepts either.
+    # A tolerance accepts a value that is within its absolute or its relative bound, so the smaller difference decides.
+    difference = min(comparison.absolute, comparison.relative)
     return OutputRun(
         name, element, computed.shape, comparison.status, difference, tolerance.absolute, comparison.detail
     )

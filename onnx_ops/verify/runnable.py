@@ -45,7 +45,7 @@ class Runnable:
 
     @property
     def inputs(self) -> list[str]:
-        """The names of the inputs without a default."""
+        """The names of the inputs without an initializer."""
         return [value.name or "" for value in self.model.graph.inputs if not value.is_initializer()]
 
     @property
@@ -54,7 +54,7 @@ class Runnable:
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
     def whole(self) -> WholeModel:
-        """Return the model for its engine; see `ModelToRun`."""
+        """Return the model for its engine; see `ModelToRun` and, for the errors, `onnxruntime_cpu.whole_model`."""
         return onnxruntime_cpu.whole_model(self.proto, self.outputs, self.data_folder)
 
     def make_inputs(
@@ -92,7 +92,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     if inlines:
         inline_functions(model)
         findings = checked.findings
-        # `to_ir` has sorted the graphs and opened negative sizes. onnxruntime refuses a body that is not sorted.
+        # `to_ir` has sorted the graphs and opened sizes below 0, so `proto` is written anew to match `model`.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
     proto = checked.proto
     if embed_function(model) or is_changed:
@@ -108,7 +108,8 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None = None) -> Runnable:
     """Read a model, inline its functions and name each node. Only large weights of the main graph stay in their files.
 
-    An output of a ZipMap is replaced by the ZipMap's input, and a message announces this.
+    As in `prepare_to_run`, left-out outputs get names, and the function of `ov_ext::StridedSlice` is added if needed.
+    Outputs of ZipMaps are replaced; see `_leave_out_zip_maps`.
 
     Args:
         model: See `read_any`.
@@ -130,22 +131,21 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
-    embed_function(complete)  # that of ov_ext::StridedSlice, if a node needs it
+    embed_function(complete)
     return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
 
 
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
-    A model without such an output is returned as it is.
+    A ZipMap with another number of inputs or outputs than one stays, so that onnxruntime reports it.
 
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
     outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
-    zip_maps = [
-        node for node in checked.proto.graph.node if node.op_type == "ZipMap" and outputs.keys() >= {*node.output}
-    ]
+    all_zip_maps = [node for node in checked.proto.graph.node if node.op_type == "ZipMap"]
+    zip_maps = [node for node in all_zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
     if not zip_maps:
         return checked
     proto = onnx.ModelProto()
@@ -160,10 +160,10 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
-    """Return the initializers of a model that are stored in other files, by name.
+    """Return the initializers of a model that are stored in other files, by name. They are not read.
 
     Raises:
-        DeviceError: A file ends before a tensor in it does.
+        DeviceError: A file is shorter than the model says. A file that does not exist raises no error here.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():

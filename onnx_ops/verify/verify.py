@@ -40,7 +40,7 @@ def write_verified(
 
     Raises:
         UsageError, ModelError: See `write_model`.
-        NotVerified: The verification came to no result, and nothing was written.
+        NotVerified: The verification came to no result, so the file was not kept.
     """
     results: list[VerificationT] = []  # `accept` may only return whether to keep the file
 
@@ -77,11 +77,12 @@ def verify_rewriting(
         seed: The first seed of the random inputs.
 
     Raises:
-        UsageError: `before` is not a model, an input does not fit, or see `embed_function`.
+        UsageError: An argument does not fit the original model.
         ModelError: A model cannot be read, or onnxruntime does not run the original model.
         NotVerified: The original model does not compute the same twice, or an output cannot be compared.
-        MissingExtra: onnxruntime is not installed.
-        MemoryError, ChildLost: See `Verifier.compare`.
+        MissingExtra: onnxruntime is not installed or cannot be loaded.
+        MemoryError: onnxruntime lacks memory.
+        ChildLost: The machine ended the process of a run.
     """
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)

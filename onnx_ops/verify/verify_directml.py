@@ -30,8 +30,7 @@ class HardeningVerification(Verification):
             findings are the reasons for hardening.
         after: The runs of the hardened model, compared with the outputs of the original model on the CPU provider.
 
-    Both are empty if the models already differ on the CPU provider, or if the adapter cannot compile nodes of the
-    hardened model.
+    Both are empty if the models differ on the CPU provider, or if the adapter cannot compile hardened nodes.
     """
 
     before: tuple[ModelRun, ...] = ()

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx_models import parse
 from platforms import needs_custom_inference
 from running import as_arrays
 from sessions import open_session
@@ -251,3 +252,8 @@ def test_rewriting_leaves_run_time_indices_to_the_function() -> None:
     report = rewrite(held)
     assert report.before == report.after == 1
     assert "not a constant" in report.skipped["strided"][0].reason
+
+
+def test_version_of_an_operator_set_that_is_not_imported_is_1() -> None:
+    text = "(float[8] x) => (float[4] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
+    assert [lowered.node.opset for lowered in sliceport.lower(parse(text, 17)).nodes] == [1]

@@ -14,6 +14,7 @@ from onnx_ops.verify.onnx_graph import OnnxGraph, to_tensor
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport import progress
 from sliceport.diffing.diff import diff
+from sliceport.errors import ModelError
 
 STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
 
@@ -80,11 +81,8 @@ def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
     assert said == ["ZipMap 'zip' is left out: its input 'p' is compared in place of 'maps', which is not a tensor"]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "moves"), [("", True), ('<reduction = "none">', True), ('<reduction = "add">', False)]
-)
-def test_scatter_with_a_reduction_does_not_only_move_elements(attributes: str, moves: bool) -> None:
-    proto = parse(
-        f"(float[3] x, int64[1, 1] i, float[1] u) => (float[3] y) {{ y = ScatterND {attributes} (x, i, u) }}", 17
-    )
-    assert [node.moves for node in OnnxGraph(proto).nodes] == [moves]
+def test_zip_map_with_two_inputs_is_left_to_onnxruntime(tmp_path: Path) -> None:
+    node = "maps = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]> (x, x)"
+    onnx.save(parse(f"(float[2, 3] x) => (float[2, 3] maps) {{ {node} }}", **{"ai.onnx.ml": 3}), tmp_path / "zip.onnx")
+    with pytest.raises(ModelError, match="neither engine runs the model: .*ZipMap.* has input size 2"):
+        diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
