@@ -55,7 +55,7 @@ def run_with_other_values(
     without_variants = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
     integers = [name for name in variants if defaults[name].dtype.is_integer()]
     not_integers = [name for name in variants if name not in integers]
-    bounded = replace(side, budget=Budget(_SECONDS))
+    limited_side = replace(side, budget=Budget(_SECONDS))
     arrays, replaced = dict(inputs), list[str]()
     outputs: dict[str, Value] | None = None
     try:

@@ -108,7 +108,10 @@ def find_differences(
         for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
-            if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
+            if case is not None:
+                blamed.add(case.main_node)
+                findings.append(_describe_difference(case, output))
+            elif blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
                 text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model differs alone."
                 findings.append(Finding("different", "", "", text))
     except BudgetSpent as spent:
@@ -125,7 +128,9 @@ def _open_sides(device: Device) -> tuple[Side, Side]:
 
 def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
-    cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
+    fusion = (
+        " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
+    )
     text = (
         f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
         f"differently from {onnxruntime_cpu.NAME}{fusion if case.is_fusion else ''}"

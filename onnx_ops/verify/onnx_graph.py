@@ -39,7 +39,8 @@ _MAX_ITERATIONS = 100
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """The file of the weights of cut models, the size in bytes from which a weight is stored there, and its alignment.
 
-Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files.
+Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files. onnx.proto
+asks for an alignment to pages, so that files can be mapped.
 """
 _SCRIPT = """\
 import numpy as np, onnx
@@ -106,9 +107,8 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        names, folder = (tuple(inputs), tuple(outputs)), self._folder
-        data = proto.SerializeToString()
-        return WholeModel(self.format, data, *names, data_folder=folder, data_version=self._data_version)
+        data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
+        return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
 
     def cut(
         self,
