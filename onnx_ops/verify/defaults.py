@@ -70,19 +70,17 @@ def run_with_other_values(
         outputs, replaced = None, []
     kept = [*without_variants, *(name for name in variants if name not in replaced)]
     sentence = f"{list_names(kept)} kept the default: no other value was tried, or none let the model run."
-    notes = (sentence,) if kept else ()
-    if outputs is None:
-        return None, notes
-    return InputRun(arrays, outputs, f" with other values than the defaults of {list_names(replaced)}"), notes
+    label = f" with other values than the defaults of {list_names(replaced)}"
+    other_run = None if outputs is None else InputRun(arrays, outputs, label)
+    return other_run, (sentence,) if kept else ()
 
 
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Try variants of inputs until the model runs, and return the inputs and outputs of that run.
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None without one.
 
-    `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`. Return
-    None if the model does not run on any variant, or if there are no variants.
+    `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
     """
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last one.
@@ -93,10 +91,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays to try in place of a default: its shape and type, with other elements.
-
-    Return an empty list if the default is empty, has more than `_MAX_BYTES` or cannot be read.
-    """
+    """Return arrays to try in place of a default; [] if it is empty, exceeds `_MAX_BYTES` or cannot be read."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:
@@ -128,7 +123,6 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
     shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
     # The types of less than a byte are cast from integers of NumPy's own.
-    numpy_dtype = np.int64 if dtype.is_signed() else np.uint64
-    arrays = [array.astype(numpy_dtype).astype(default.dtype) for array in shifted]
+    arrays = [array.astype(np.int64 if dtype.is_signed() else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]

@@ -47,8 +47,7 @@ class OnnxruntimeDML:
         """Run a node alone, as an ONNX model, on the device that all engines for single nodes share; see `NodeEngine`.
 
         Raises:
-            DeviceError: DirectML is not installed, the provider refuses the node, or the program that hosts DirectML
-                failed.
+            DeviceError: The provider refuses the node, or the program that hosts DirectML failed or is not installed.
         """
         import numpy as np
 

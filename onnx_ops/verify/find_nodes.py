@@ -74,8 +74,7 @@ def _find_refused_alone(
 ) -> Iterator[Case]:
     """Yield a case for each other node that has the operator of `first` and is refused alone with a similar message.
 
-    Nothing is yielded if `first` has several nodes or is inside a body. A node is left out if the CPU provider cannot
-    compute the values that it reads.
+    Nothing is yielded if `first` has several nodes or is inside a body.
     """
     others = [
         i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers
@@ -96,8 +95,7 @@ def find_differences(
     """Find the first node that the provider computes differently on the way to each output.
 
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    the search takes longer than `_SECONDS`, the last finding names the outputs that were not searched, with the advice
-    how to continue.
+    the search takes longer than `_SECONDS`, the last finding names the other outputs, and how to continue.
     """
     bad, good = _open_sides(device)
     findings: list[Finding] = []
@@ -128,15 +126,12 @@ def _open_sides(device: Device) -> tuple[Side, Side]:
 
 def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
-    fusion = (
-        " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
-    )
+    cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
     text = (
         f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
-        f"differently from {onnxruntime_cpu.NAME}{fusion if case.is_fusion else ''}"
+        f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}"
     )
-    if case.note:
-        text += f" ({case.note})"
+    text += f" ({case.note})" if case.note else ""
     if case.suspects:
         return Finding("different", "", "", f"{text}; {_ADVICE}.")
     return Finding("different", case.culprit.name, case.culprit.op_type, f"{text}.")

@@ -31,8 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    If the provider refuses a node or the model, known defects of other nodes may stay hidden. Each of them that no
-    finding names becomes a finding of its own.
+    A refusal may hide known defects of other nodes. Each of them that no finding names becomes a finding, too.
 
     Args:
         findings: The findings.
@@ -40,9 +39,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     """
     changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
     producers = {output: node.name for node in proto.graph.node for output in node.output if output}
-    sources = {}
-    for node in proto.graph.node:
-        sources[node.name] = [producers[name] for name in node.input if name in producers]
+    sources = {node.name: [producers[name] for name in node.input if name in producers] for node in proto.graph.node}
     explained = tuple(_explain(finding, sources, changes) for finding in findings)
     if not any(finding.kind == "refused" for finding in findings):
         return explained
@@ -58,8 +55,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
     """Return a finding with the known defects of its node. If values differ, add those of the nodes that it reads from.
 
-    `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening. A
-    finding without known defects is returned as it is.
+    `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening.
     """
     # A fusion computes a node together with nodes that it reads from, so their defects may show in its output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]

@@ -84,6 +84,8 @@ class OnnxGraph:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
+        # A ScatterElements or ScatterND with a reduction computes, such as a sum.
+        has_reduction = any(each.name == "reduction" and each.s != b"none" for each in node.attribute)
         written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
         return GraphNode(
             node.name or next(filter(None, node.output), ""),
@@ -91,7 +93,7 @@ class OnnxGraph:
             tuple(name for name in names if name not in self._constants),
             tuple(filter(None, node.output)),
             constants=tuple(name for name in names if name in self._constants),
-            moves=is_standard and _only_moves(node),
+            moves=is_standard and node.op_type in _MOVES and not has_reduction,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
             written_name=written_name,
         )
@@ -327,12 +329,6 @@ class OnnxGraph:
 
 def _is_constant(node: onnx.NodeProto) -> bool:
     return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
-
-
-def _only_moves(node: onnx.NodeProto) -> bool:
-    """Return whether a node of a standard domain only moves elements. A ScatterND with a reduction also computes."""
-    reductions = [attribute.s for attribute in node.attribute if attribute.name == "reduction"]
-    return node.op_type in _MOVES and reductions in ([], [b"none"])
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:

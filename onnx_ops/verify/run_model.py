@@ -134,12 +134,9 @@ def _runs_anything(dml: device.Device) -> bool:
 
 
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
-    """Compare an output with the expected one, bit for bit if the model only moves its elements.
-
-    The status is `ran` if no array is expected: for a run without a comparison, or if the CPU provider returned none.
-    """
+    """Compare an output with the expected one, bit for bit if the model only moves its elements."""
     element = ir.DataType.from_numpy(computed.dtype).name
-    if not isinstance(expected, np.ndarray):
+    if not isinstance(expected, np.ndarray):  # no comparison was asked for, or the CPU provider returned no array
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)

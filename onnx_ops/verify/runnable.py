@@ -80,8 +80,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions, so that their values have names in the calling graph. If so, graphs are
-            also sorted in `Runnable.proto`, and negative sizes are open there; in `Runnable.model` they always are.
+        inlines: Whether to inline functions, sort graphs and open negative sizes in `proto`, too, as in `model`.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -163,14 +162,13 @@ def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
     """Return the initializers of a model that are stored in other files, by name. They are not read.
 
     Raises:
-        DeviceError: A file is shorter than the model says. A file that does not exist raises no error here.
+        DeviceError: A file is shorter than the model says. The device reports a file that is missing.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():
         entries = {entry.key: entry.value for entry in tensor.external_data}
         path, offset = os.path.join(model.data_folder, entries["location"]), int(entries.get("offset", 0))
         size = Tensor(tensor).nbytes
-        # A file that is missing is reported by the device, which opens it.
         if os.path.isfile(path) and os.path.getsize(path) < offset + size:
             raise DeviceError(f"'{path}' ends before byte {offset + size}.")
         weights[tensor.name] = StoredTensor(path, offset, size, tensor.data_type, tuple(tensor.dims))
