@@ -35,7 +35,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     runs grows with the nodes of the refused operators, and not with the model.
 
     `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
-    the last finding is about the whole model, and says how to search on.
+    the last finding is about the whole model, and says how to continue.
 
     The result is empty if no part of the model is refused twice. The host program of `device` is ended.
     """
