@@ -77,17 +77,21 @@ class Times:
 
 
 def make_models(folder: Path, count: int, *, real: bool) -> Path:
-    """Write tiny models, a thousand in each folder; with `real`, also copy those of models/. Return the folder."""
+    """Write `count` models into a new folder, and return the folder.
+
+    Up to half of them are copies of those in models/ if `real` is true. All others are tiny, a thousand in each
+    subfolder.
+    """
     copied = sorted(MODELS.glob("*.onnx"))[: count // 2] if real else []
     folder.mkdir()
     for path in copied:
         shutil.copy(path, folder)
     model = slices(2)
     for i in range(count - len(copied)):
-        inside = folder / f"{i // 1000:04d}"
-        inside.mkdir(exist_ok=True)
-        model.doc_string = str(i)
-        (inside / f"{i:07d}.onnx").write_bytes(model.SerializeToString())
+        subfolder = folder / f"{i // 1000:04d}"
+        subfolder.mkdir(exist_ok=True)
+        model.doc_string = str(i)  # makes the models distinct, so that no result is found in the cache
+        (subfolder / f"{i:07d}.onnx").write_bytes(model.SerializeToString())
     return folder
 
 
@@ -100,12 +104,12 @@ def measure(work: str, *words: object) -> Times:
 
 
 def run_batch(models: Path, run: Path, *words: object) -> Times:
-    """Run `sliceport batch lower`."""
+    """Run `sliceport batch lower` on a folder of models, and return the resources that it used."""
     return measure(BATCH, "batch", "lower", models, "-o", run, "--format", "json", *words)
 
 
 def measure_commands(folder: Path) -> None:
-    """Print how long each command takes for a model of models/ with one job, with the start of the processes."""
+    """Print how long each command takes for a model of models/ with one job. The start of processes is included."""
     count = len(list(MODELS.glob("*.onnx")))
     for command in ("lower", "rewrite", "harden", "compare"):
         run = folder / command
@@ -136,12 +140,13 @@ def rate_of_results(folder: Path, count: int) -> float:
     store, data = Folder(str(folder)), b"x" * 2000
     begun = time.perf_counter()
     for i in range(count):
+        # The factor spreads the names over all folders, as hashes are.
         store.write(result_name(f"{i * 0x9E3779B97F4A7C15 % 2**64:016x}"), data)
     return count / (time.perf_counter() - begun)
 
 
 def measure_dask(models: Path, folder: Path, count: int) -> None:
-    """Print how long two workers take for the models, and how many empty tasks go through the scheduler."""
+    """Print how long two workers take for `count` models, and how many empty tasks the scheduler passes in a second."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # workers that outlive the scheduler
@@ -174,24 +179,28 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models, few = make_models(folder / "models", count, real=True), make_models(folder / "two", 2, real=False)
-        bare, nothing = measure(LOOP, models), measure(LOOP, few)
+        # The loop over two models and the runs on them measure the start of the processes.
+        loop, loop_start = measure(LOOP, models), measure(LOOP, few)
         starts = {jobs: run_batch(few, folder / f"start{jobs}", "--jobs", jobs) for jobs in (1, 2)}
 
-        def show(what: str, times: Times, jobs: int, number: int, loop: Times) -> None:
-            cores = min(jobs, CORES)
-            passed, worked = (times.passed - starts[jobs].passed) * cores, loop.passed - nothing.passed
-            processor = times.processor - starts[jobs].processor - (loop.processor - nothing.processor)
-            own = times.own - starts[jobs].own
-            over, *rest = (seconds / number * 1e3 for seconds in (passed - worked, processor, own))
-            ratio = f"{passed / worked:5.2f}" if worked else "    -"
-            print(f"{what:24s}{times.passed:8.1f}  {ratio}{over:8.2f}{rest[0]:14.2f}{rest[1]:15.2f}", flush=True)
+        def show(title: str, times: Times, jobs: int, number: int, bare: Times) -> None:
+            """Print a row about a run of `number` models; `bare` are the times of the bare loop for the same work."""
+            passed = (times.passed - starts[jobs].passed) * min(jobs, CORES)
+            bare_passed = bare.passed - loop_start.passed
+            ratio = f"{passed / bare_passed:5.2f}" if bare_passed else "    -"
+            passed_beyond = (passed - bare_passed) / number * 1e3
+            processor = times.processor - starts[jobs].processor - (bare.processor - loop_start.processor)
+            coordinator = (times.own - starts[jobs].own) / number * 1e3
+            cells = f"{passed_beyond:8.2f}{processor / number * 1e3:14.2f}{coordinator:15.2f}"
+            print(f"{title:24s}{times.passed:8.1f}  {ratio}{cells}", flush=True)
 
-        print(f"{count} models, a bare loop: {(bare.passed - nothing.passed) / count * 1e3:.2f} ms a model")
+        print(f"{count} models, a bare loop: {(loop.passed - loop_start.passed) / count * 1e3:.2f} ms a model")
         print(f"the start of a run: {starts[2].passed:.1f} s")
         print("beyond the loop                s  ratio  ms a model  processor ms  coordinator ms")
-        show("1 job", run_batch(models, folder / "run1", "--jobs", 1), 1, count, bare)
-        show("2 jobs", run_batch(models, folder / "run2", "--jobs", 2), 2, count, bare)
-        show("2 jobs, all cached", run_batch(models, folder / "run2", "--jobs", 2), 2, count, nothing)
+        show("1 job", run_batch(models, folder / "run1", "--jobs", 1), 1, count, loop)
+        show("2 jobs", run_batch(models, folder / "run2", "--jobs", 2), 2, count, loop)
+        # The loop has nothing to do for cached results, so it gets the time of its start.
+        show("2 jobs, all cached", run_batch(models, folder / "run2", "--jobs", 2), 2, count, loop_start)
         measure_commands(folder)
         print(f"report: {measure_report(folder / 'run2').passed / count * 1e3:.2f} ms a model")
         print(f"sources: {rate_of_names(models):.0f} names a second")
@@ -203,7 +212,7 @@ def main() -> None:
             times = run_batch(large, run, "--jobs", 2)
             show(f"{options.large}, 2 jobs", times, 2, options.large, measure(LOOP, large))
             again, report = run_batch(large, run, "--jobs", 2), measure_report(run)
-            show(f"{options.large}, all cached", again, 2, options.large, nothing)
+            show(f"{options.large}, all cached", again, 2, options.large, loop_start)
             print(
                 f"{options.large} models: coordinator at most {times.peak:.0f} MiB, again {again.peak:.0f} MiB; ",
                 end="",

@@ -27,9 +27,11 @@ from sliceport.slicing import Region
 
 LARGE, MEDIUM, TINY, PICTURE = (64, 1024, 256), (4, 256, 256), (1, 8, 8), (1, 3, 640, 640)
 """Shapes of 64 MiB, 1 MiB and 256 bytes of float32, and of a picture."""
+# Each form has an index of Python slices and the kind of its selection. The size of the last axis differs, so a last
+# element "half" in an index stands for its first half.
 FORMS: dict[str, tuple[tuple[Any, ...], str]] = {
     "all but the ends": ((slice(None), slice(1, -1)), "contiguous"),
-    "half of the last axis": ((slice(None), slice(None), slice(0, None, None), "half"), "contiguous"),
+    "half of the last axis": ((slice(None), slice(None), slice(None), "half"), "contiguous"),
     "every other row": ((slice(None), slice(1, None, 2)), "outer"),
     "every other of all": ((slice(None, None, 2), slice(None, None, 2)), "outer"),
     "every other element": ((slice(None), slice(None), slice(None, None, 2)), "inner"),
@@ -40,12 +42,13 @@ FORMS: dict[str, tuple[tuple[Any, ...], str]] = {
 FOCUS = (slice(None), slice(None), slice(None, None, 2), slice(None, None, 2))
 ELEMENTS = {np.float32: TensorProto.FLOAT, np.float16: TensorProto.FLOAT16, np.uint8: TensorProto.UINT8}
 FAR = 2**31 - 1
+"""A bound beyond every axis."""
 Index = tuple[Any, ...]
 Run = Callable[[], object]
 
 
 def bounds(index: Index, shape: tuple[int, ...]) -> tuple[list[int], ...]:
-    """Return the starts, stops, steps and axes of an index of Python slices."""
+    """Return the starts, stops, steps and axes of an index; see `FORMS`."""
     slices = list(index[: len(shape)])
     if index[-1] == "half":
         slices[-1] = slice(0, shape[-1] // 2)
@@ -58,12 +61,12 @@ def bounds(index: Index, shape: tuple[int, ...]) -> tuple[list[int], ...]:
     return starts, stops, steps, list(range(len(slices)))
 
 
-def model(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> ov.Model:
-    """Return a model of one slice."""
+def model(make_slice: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> ov.Model:
+    """Return a model of one slice, with open sizes if `dynamic` is true."""
     shape = [-1] * data.ndim if dynamic else list(data.shape)
     source = opset8.parameter(shape, ov.Type(data.dtype))
     constants = [opset8.constant(np.array(values, np.int64)) for values in bounds(index, data.shape)]
-    return ov.Model([kind([source, *constants])], [source], "m")
+    return ov.Model([make_slice([source, *constants])], [source], "m")
 
 
 def built_in(inputs: Any) -> Any:
@@ -75,15 +78,15 @@ def ours(backend: str) -> Callable[..., Any]:
     """Return a function that builds our operator, in C++ or in Python."""
 
     def make(inputs: Any) -> Any:
-        os.environ["SLICEPORT_BACKEND"] = backend
+        os.environ["SLICEPORT_BACKEND"] = backend  # `ov_ext` reads it when it makes an operator
         return ov_ext.Slice(inputs)
 
     return make
 
 
-def openvino_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
+def openvino_run(make_slice: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
     """Return a function that runs an inference of OpenVINO."""
-    request = ov.Core().compile_model(model(kind, data, index, dynamic), "CPU").create_infer_request()
+    request = ov.Core().compile_model(model(make_slice, data, index, dynamic), "CPU").create_infer_request()
     request.set_input_tensor(ov.Tensor(data, shared_memory=True))
     return lambda: request.infer(share_outputs=True)
 
@@ -112,16 +115,17 @@ def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
 
 def copy_run(data: np.ndarray, index: Index) -> Run:
     """Return a function that copies the output's number of bytes by the same number of threads."""
-    slices = tuple(slice(*cut) for cut in zip(*bounds(index, data.shape)[:3], strict=True))
-    size = data[tuple(slice(c.start, None if c.stop == -FAR else c.stop, c.step) for c in slices)].nbytes
+    starts, stops, steps, _ = bounds(index, data.shape)
+    python_stops = [None if stop == -FAR else stop for stop in stops]
+    size = data[tuple(map(slice, starts, python_stops, steps))].nbytes
     source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
     plan = Plan(Region.of((size,), (range(size),)))
     return lambda: plan.copy(source, target)
 
 
-def queue_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
+def queue_run(make_slice: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
     """Return a function that runs eight requests in two streams."""
-    compiled = ov.Core().compile_model(model(kind, data, index, dynamic), "CPU", {"NUM_STREAMS": "2"})
+    compiled = ov.Core().compile_model(model(make_slice, data, index, dynamic), "CPU", {"NUM_STREAMS": "2"})
     requests = [compiled.create_infer_request() for _ in range(8)]
     for request in requests:
         request.set_input_tensor(ov.Tensor(data.copy(), shared_memory=True))
@@ -136,7 +140,12 @@ def queue_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic:
 
 
 class Table:
-    """Rows that are printed as they are measured, and their ratios by size and kind of slice."""
+    """Rows that are printed as they are measured, and the ratios of our operator in C++ by size and kind of slice.
+
+    Args:
+        kinds: Functions that make a slice, by the name of the kind: `built-in`, `native` and maybe `python`.
+        seconds: The time to measure each row.
+    """
 
     def __init__(self, kinds: dict[str, Callable[..., Any]], seconds: float) -> None:
         self.kinds, self.seconds = kinds, seconds
@@ -147,7 +156,7 @@ class Table:
 
     def add(self, size: str, title: str, data: np.ndarray, index: Index, dynamic: bool, *keys: str) -> None:
         """Measure a slice, print its row, and add its ratio to the ratios of each key."""
-        runs = {name: openvino_run(kind, data, index, dynamic) for name, kind in self.kinds.items()}
+        runs = {name: openvino_run(make_slice, data, index, dynamic) for name, make_slice in self.kinds.items()}
         runs |= {"ort": onnxruntime_run(data, index), "copy": copy_run(data, index)}
         best = best_of_turns(runs, self.seconds)
         ratios = {name: seconds / best["built-in"] for name, seconds in best.items()}
@@ -161,7 +170,7 @@ class Table:
         )
 
     def aim(self, title: str, aim: str, *keys: str, worst: bool = True) -> None:
-        """Print the worst ratio of some keys, or their mean, next to the aim."""
+        """Print the worst ratio of some keys, or their geometric mean, next to the aim, if there are ratios."""
         ratios = [ratio for key in keys for ratio in self.ratios.get(key, [])]
         if ratios:
             text = f"{title}: {max(ratios) if worst else geometric_mean(ratios):.2f}"
@@ -169,15 +178,16 @@ class Table:
 
 
 def measure_queues(kinds: dict[str, Callable[..., Any]], seconds: float) -> None:
-    """Print ratios for eight requests at once."""
+    """Print ratios for eight requests in two streams, by size and kind of shapes."""
     index = FORMS["all but the ends"][0]
     for size, shape, aim in (("tiny", TINY, 1.2), ("medium", MEDIUM, 1.0), ("large", (16, 1024, 256), 1.0)):
         for dynamic in (False, True):
             data = np.ones(shape, np.float32)
-            best = best_of_turns({name: queue_run(kind, data, index, dynamic) for name, kind in kinds.items()}, seconds)
+            runs = {name: queue_run(make_slice, data, index, dynamic) for name, make_slice in kinds.items()}
+            best = best_of_turns(runs, seconds)
             shown = ", ".join(f"{name} {best[name] / best['built-in']:.2f}" for name in kinds if name != "built-in")
-            kind = "dynamic" if dynamic else "static"
-            print(f"8 requests in 2 streams, {size} {kind}: {shown} (aim: at most {aim})", flush=True)
+            shapes = "dynamic" if dynamic else "static"
+            print(f"8 requests in 2 streams, {size} {shapes}: {shown} (aim: at most {aim})", flush=True)
 
 
 def main() -> None:

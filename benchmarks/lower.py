@@ -25,6 +25,7 @@ import sliceport
 SIZES = (1000, 8000, 64000)
 ONCE = 64000
 """Number of Slices from which on each runs only once, because onnxruntime takes minutes to create a session."""
+# The starts, ends, axes and steps of Slices.
 PATTERNS = (
     ([1], [15], [1], [1]),  # a crop
     ([0], [2**63 - 1], [0], [1]),  # an identity with a sentinel
@@ -43,6 +44,7 @@ def slices(count: int, *, alike: bool = True) -> onnx.ModelProto:
     nodes, initializers, outputs = [], [], []
     for i in range(count):
         names = []
+        # Otherwise each pair of start and end occurs once.
         pattern = PATTERNS[i % len(PATTERNS)] if alike else ([i % 61], [64 + i // 61], [2], [1 + i % 2])
         for name, values in zip(("starts", "ends", "axes", "steps"), pattern, strict=True):
             names.append(f"{name}{i}")
@@ -56,8 +58,11 @@ def slices(count: int, *, alike: bool = True) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def external(folder: Path, size: int) -> Path:
-    """Write a model whose one weight of `size` bytes lies in a sparse external file, and return its path."""
+def write_external_model(folder: Path, size: int) -> Path:
+    """Write a model whose one weight of `size` bytes lies in a sparse external file, and return the model's path.
+
+    `size` is a multiple of 4096, because a row of the weight has 1024 floats.
+    """
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[size // 4096, 1024])
     weight.data_location = TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="weights.bin")
@@ -80,8 +85,8 @@ def external(folder: Path, size: int) -> Path:
     return path
 
 
-def seconds(work: Callable[[], object]) -> tuple[float, float]:
-    """Return wall time and processor time in seconds."""
+def measure(work: Callable[[], object]) -> tuple[float, float]:
+    """Call a function. Return its wall time and the processor time of this process in seconds."""
     start, processor = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - processor
@@ -114,14 +119,15 @@ def main() -> None:
             path.write_bytes(slices(count, alike=alike).SerializeToString())
             ours, theirs = [], []
             for _ in range(1 if count >= ONCE else repeat):
-                ours.append(seconds(lambda: sliceport.lower(path)))  # noqa: B023
-                theirs.append(seconds(lambda: ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])))  # noqa: B023
-            (a, _), (b, _), kinds = min(ours), min(theirs), "" if alike else "   no two alike"
+                ours.append(measure(lambda: sliceport.lower(path)))  # noqa: B023
+                theirs.append(measure(lambda: ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])))  # noqa: B023
+            our_time, their_time = min(wall for wall, _ in ours), min(wall for wall, _ in theirs)
             processor = min(used for _, used in ours)
-            each = f"{a / b:5.2f}  {processor / count * 1e6:19.1f}  {peak_mib(path):8.0f}{kinds}"
-            print(f"{count:6d}  {a:7.3f}  {b:9.3f}  {each}", flush=True)
-        path = external(folder, 2 * 2**30)
-        passed, _ = seconds(lambda: sliceport.lower(path))
+            remark = "" if alike else "   no two alike"
+            rest = f"{our_time / their_time:5.2f}  {processor / count * 1e6:19.1f}  {peak_mib(path):8.0f}{remark}"
+            print(f"{count:6d}  {our_time:7.3f}  {their_time:9.3f}  {rest}", flush=True)
+        path = write_external_model(folder, 2 * 2**30)
+        passed, _ = measure(lambda: sliceport.lower(path))
         print(f"2 GiB of external weights: peak {peak_mib(path):.0f} MiB, {passed:.3f} s")
         (folder / "weights.bin").unlink()
         print(f"the same, its data file missing: peak {peak_mib(path):.0f} MiB")

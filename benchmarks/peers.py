@@ -22,15 +22,13 @@ from onnx_ops.verify.runnable import Runnable
 from sliceport.diffing.verify import first_that_runs
 
 ROOT = Path(__file__).parents[1]
-ZOO = ROOT.parent / "shared" / "zoo"
+ZOO = ROOT.parent / "shared" / "zoo"  # more models, if this folder exists
 ZOO_SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1, 16]}, "gpt2.onnx": {"x": [1, 16]}}
-
-
 Shapes = dict[str, list[int]]
 
 
-def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
-    """Read a model and give its inputs the sizes in `shapes`."""
+def read_static(path: Path, shapes: Shapes) -> onnx.ModelProto:
+    """Read a model and give its inputs the sizes in `shapes`. Other inputs keep theirs."""
     proto = onnx.load(path)
     for value in proto.graph.input:
         for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
@@ -40,14 +38,14 @@ def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
 
 
 def train(proto: onnx.ModelProto) -> None:
-    """Add noise to the weights that contain only 0 and 1, such as biases and scales that have not been trained."""
+    """Add noise to the float tensors of only 0 and 1, such as biases and scales that have not been trained."""
     generator = np.random.default_rng(0)
     constants = [node.attribute[0].t for node in proto.graph.node if node.op_type == "Constant"]
     for tensor in (*proto.graph.initializer, *constants):
         if tensor.data_type != onnx.TensorProto.FLOAT:
             continue
         array = onnx.numpy_helper.to_array(tensor)
-        if array.size > 1 and len(set(array.reshape(-1).tolist()) | {0.0, 1.0}) == 2:
+        if array.size > 1 and set(array.reshape(-1).tolist()) <= {0.0, 1.0}:
             noise = 0.1 * generator.standard_normal(array.shape).astype(np.float32)
             tensor.CopyFrom(onnx.numpy_helper.from_array(array + noise, tensor.name))
 
@@ -64,8 +62,8 @@ def is_slicing(node: ir.Node) -> bool:
     return len(steps) <= 1 and 0 not in steps
 
 
-def count(proto: onnx.ModelProto) -> int:
-    """Return the number of slicing nodes in a model."""
+def count_slicing(proto: onnx.ModelProto) -> int:
+    """Return the number of slicing nodes in a model, its subgraphs and its functions; see `is_slicing`."""
     model = ir.serde.deserialize_model(proto)
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return sum(is_slicing(node) for holder in holders for node in holder.all_nodes())
@@ -125,27 +123,33 @@ if importlib.util.find_spec("onnxslim"):
     }
 
 
-def models() -> list[tuple[Path, dict[str, list[int]]]]:
+def list_models() -> list[tuple[Path, Shapes]]:
+    """Return the files of ZOO and the exports in models/, each with the sizes of its open inputs."""
     shapes = {entry["file"]: entry["input_shapes"] for entry in json.loads((ROOT / "models/models.json").read_text())}
     own = [path for path in sorted((ROOT / "models").glob("*.onnx")) if not path.name.startswith("rule_")]
     zoo = [(path, ZOO_SHAPES.get(path.name, {})) for path in sorted(ZOO.glob("*.onnx"))]
     return zoo + [(path, shapes.get(path.name) or {}) for path in own]
 
 
-def runnable(
+def read_models(
     names: Sequence[str], *, is_trained: bool = False, is_open: bool = False
 ) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
-    """Yield the file, the model, the inputs and the shapes of the inputs for each model.
+    """Yield the file, the model, the inputs and the shapes of the open inputs for each model.
+
+    Models with inputs of types that NumPy lacks are left out, and a line is printed about each.
 
     Args:
         names: Parts of names of files that select models; empty for all models.
         is_trained: Whether biases and scales get random values, as after training; see `train`.
         is_open: Whether open sizes of inputs stay open.
+
+    Raises:
+        ModelError: onnxruntime does not run a model.
     """
-    for path, shapes in models():
+    for path, shapes in list_models():
         if names and not any(name in path.name for name in names):
             continue
-        proto = onnx.load(path) if is_open else static(path, shapes)
+        proto = onnx.load(path) if is_open else read_static(path, shapes)
         if is_trained:
             train(proto)
         network = Runnable(proto, from_proto(proto))

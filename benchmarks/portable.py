@@ -5,16 +5,18 @@ Each engine is installed in a Python environment of its own:
     python -m venv v/tract && v/tract/bin/pip install tract onnx
     python benchmarks/portable.py tract=v/tract/bin/python tinygrad=v/tinygrad/bin/python
 
-`slicing_cases.json` has 407 models of one node, and their outputs by the standard, as indices of elements. With
---models, each export in models/ and each model in the given folders runs instead, and the outputs are compared with
-those of onnxruntime. Open sizes of inputs are replaced in the file by those of models/models.json, or by chosen ones.
-With --graphs, the graphs of `tests/data/exporter_graphs.toml` run in operator sets 13 and 18, with 5 elements on each
-open axis. The verdicts are
+`slicing_cases.json` has 407 models of one node, and their outputs by the standard, as indices of elements or as values.
+With --models, each export in models/ and each model in the given folders runs instead, and the outputs are compared
+with those of onnxruntime. Open sizes of inputs are replaced in the file by those of models/models.json, or by chosen
+ones. With --graphs, the graphs of `tests/data/exporter_graphs.toml` run in operator sets 13 and 18, with 5 elements on
+each open axis. The verdicts are
 
     equal    every output is right: bit for bit in the cases, within 1e-3 of the largest value in models and graphs
     wrong    an output is not right
     refused  the engine raises an error
     crash    the process ends, or takes longer than --timeout seconds
+
+A table has the number of each verdict. Below it are the cases that are not equal, with their verdicts before and after.
 """
 
 from __future__ import annotations
@@ -75,19 +77,22 @@ class Case:
 
 
 def read_cases() -> Iterator[Case]:
-    """Yield the models of one node."""
+    """Yield the models of one node.
+
+    A row of the file without `data` has the shape of the input, whose elements are 1, 2, 3 and so on, times `factor`.
+    """
     for row in json.loads((HERE / "slicing_cases.json").read_text(encoding="utf-8")):
         model = onnx.parser.parse_model(row["model"])
         data = model.graph.input[0]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(data.type.tensor_type.elem_type)
         if "data" in row:
             array = np.array(row["data"]).astype(dtype)
-            outputs = [np.array(one["values"]).astype(dtype).reshape(one["shape"]) for one in row["outputs"]]
+            outputs = [np.array(out["values"]).astype(dtype).reshape(out["shape"]) for out in row["outputs"]]
         else:
             count = int(np.prod(row["shape"]))
             array = (np.arange(1, count + 1) * row.get("factor", 1)).astype(dtype).reshape(row["shape"])
             flat = array.reshape(-1)
-            outputs = [flat[np.array(one["elements"], int)].reshape(one["shape"]) for one in row["outputs"]]
+            outputs = [flat[np.array(out["elements"], int)].reshape(out["shape"]) for out in row["outputs"]]
         types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
         others = {
             name: np.array(values, onnx.helper.tensor_dtype_to_np_dtype(types[name]))
@@ -97,7 +102,11 @@ def read_cases() -> Iterator[Case]:
 
 
 def read_models(folders: list[Path]) -> Iterator[Case]:
-    """Yield the exports in models/ and the models in folders, with the sizes of their inputs written into them."""
+    """Yield the exports in models/ and the models in folders, with the sizes of their inputs written into them.
+
+    A model that cannot be read or run is left out, and a line is printed about it. A model with an output that is not a
+    tensor is left out silently.
+    """
     listed = json.loads((MODELS / "models.json").read_text(encoding="utf-8"))
     exports = [(MODELS / entry["file"], entry["input_shapes"]) for entry in listed]
     for path, shapes in exports + [(path, {}) for folder in folders for path in sorted(folder.glob("*.onnx"))]:
@@ -116,7 +125,7 @@ def read_models(folders: list[Path]) -> Iterator[Case]:
 
 
 def read_graphs() -> Iterator[Case]:
-    """Yield the graphs that exporters write."""
+    """Yield the graphs that exporters write; onnxruntime computes the expected outputs."""
     sys.path.append(str(HERE.parent / "tests"))
     from exporter_graphs import GRAPHS, build, make_inputs
 
@@ -128,9 +137,12 @@ def read_graphs() -> Iterator[Case]:
 
 
 def with_sizes(model: onnx.ModelProto, inputs: dict[str, Array]) -> onnx.ModelProto:
-    """Return a model that declares the sizes of its inputs, and leaves the sizes of all other values open."""
+    """Change a model so that it declares the sizes of its inputs, and leaves the sizes of all other values open."""
     dims = {name: list(array.shape) for name, array in inputs.items()}
-    outputs = {o.name: [f"{o.name}_{i}" for i in range(len(o.type.tensor_type.shape.dim))] for o in model.graph.output}
+    outputs = {}
+    for output in model.graph.output:
+        rank = len(output.type.tensor_type.shape.dim)
+        outputs[output.name] = [f"{output.name}_{axis}" for axis in range(rank)]
     del model.graph.value_info[:]
     return update_inputs_outputs_dims(model, dims, outputs)
 
@@ -147,14 +159,13 @@ def write_case(case: Case, folder: Path, target: str) -> None:
 
 
 def judge(case: Case, folder: Path, engine: str) -> str:
-    """Return the verdict on the outputs in a folder."""
+    """Return the verdict on the outputs in a folder: `equal` or `wrong`."""
     with np.load(folder / "outputs.npz") as file:
         results = list(file.values())
     if len(results) != len(case.expected):
         return "wrong"
-    return (
-        "equal" if all(is_right(case, *pair, engine) for pair in zip(results, case.expected, strict=True)) else "wrong"
-    )
+    pairs = zip(results, case.expected, strict=True)
+    return "equal" if all(is_right(case, result, expected, engine) for result, expected in pairs) else "wrong"
 
 
 def is_right(case: Case, result: Array, expected: Array, engine: str) -> bool:
@@ -171,7 +182,13 @@ def is_right(case: Case, result: Array, expected: Array, engine: str) -> bool:
 
 
 def run_engine(engine: str, python: str, cases: dict[str, Case], form: str, timeout: float) -> None:
-    """Run the cases, by their folders, on an engine. If a case ends the worker, a new one starts at the next case."""
+    """Run cases on an engine, and store their verdicts in them. `cases` maps folders to the cases in them.
+
+    If a case ends the worker or takes too long, a new worker starts at the next case.
+
+    Raises:
+        SystemExit: A worker begins no case.
+    """
     waiting = list(cases)
     while waiting:
         listed = Path(waiting[0]).parent / "list.txt"
@@ -182,21 +199,22 @@ def run_engine(engine: str, python: str, cases: dict[str, Case], form: str, time
         threading.Thread(target=read_lines, args=(worker, lines), daemon=True).start()
         started = 0
         try:
-            while folder := lines.get(timeout=max(timeout, 120) if not started else timeout):
+            # The first line comes after the engine is imported, which may take long.
+            while folder := lines.get(timeout=timeout if started else max(timeout, 120)):
                 started += 1
                 answer = lines.get(timeout=timeout)
-                if not answer:
+                if not answer:  # the case ended the worker
                     break
                 case = cases[folder]
                 refusal = json.loads(answer)["refusal"]
                 case.verdicts[engine, form] = "refused" if refusal else judge(case, Path(folder), engine)
-        except queue.Empty:
+        except queue.Empty:  # the case takes too long
             pass
         worker.kill()
         worker.wait()
         if not started:
             raise SystemExit(f"{python} does not run {engine}.")
-        for folder in waiting[:started]:
+        for folder in waiting[:started]:  # only the last one may lack a verdict
             cases[folder].verdicts.setdefault((engine, form), "crash")
         waiting = waiting[started:]
 
@@ -218,15 +236,15 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds for one case; default 60")
     parser.add_argument("--targets-only", action="store_true", help="do not run the models as written")
     options = parser.parse_args()
-    read = read_cases() if options.models is None else read_models(options.models)
-    read = read_graphs() if options.graphs else read
-    cases = [case for case in read if options.only in case.name]
+    all_cases = read_cases() if options.models is None else read_models(options.models)
+    all_cases = read_graphs() if options.graphs else all_cases
+    cases = [case for case in all_cases if options.only in case.name]
     print(
         f"{len(cases)} cases\n{'engine':14}{'form':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS), flush=True
     )
     for engine, _, python in (words.partition("=") for words in options.engines):
-        own = engine if engine in PROFILES else "portable"
-        for form in [own] if options.targets_only else ["", own]:
+        target = engine if engine in PROFILES else "portable"
+        for form in [target] if options.targets_only else ["", target]:  # "" is the form as written
             with tempfile.TemporaryDirectory() as scratch:
                 folders = {str(Path(scratch) / str(i)): case for i, case in enumerate(cases)}
                 for folder, case in folders.items():
@@ -235,7 +253,7 @@ def main() -> None:
             counts = Counter(case.verdicts[engine, form] for case in cases)
             print(f"{engine:14}{form or 'as written':12}" + "".join(f"{counts[v]:9}" for v in VERDICTS), flush=True)
         for case in cases:
-            after = case.verdicts[engine, own]
+            after = case.verdicts[engine, target]
             before = case.verdicts.get((engine, ""), after)
             if (before, after) != ("equal", "equal"):
                 print(f"    {case.name}: {before}, {after}", flush=True)

@@ -3,8 +3,8 @@
     python benchmarks/portable_engines.py ENGINE FILE
 
 ENGINE is a file of `conformance/engines`. Each line of FILE is a folder with `model.onnx`, `inputs.npz` and
-`names.json`; its outputs are written to `outputs.npz`. The worker prints the folder when it begins a model, and a line
-of JSON when it has run it.
+`names.json`, which lists the outputs. The worker writes their values to `outputs.npz`. It prints the folder when it
+begins a model, and then a line of JSON: `refusal` is the error that the engine raised, or an empty text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # engines print to stdout, which is for the answers
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the engine's environment lacks `conformance`
     run = importlib.import_module(f"conformance.engines.{sys.argv[1]}").open_engine()
     for folder in map(Path, Path(sys.argv[2]).read_text().split()):
         answers.write(f"{folder}\n")

@@ -59,7 +59,8 @@ class Row:
         changes: The number of nodes of each operator that `harden` rewrote or named.
         after: The verdict on the hardened network.
         reasons: The findings after hardening: the number of each pair of operator and verdict.
-        cpu_difference: The largest relative difference that hardening makes on the CPU provider; 0 if no bit changes.
+        cpu_difference: The largest relative difference that hardening makes on the CPU provider: 0 if no bit changes,
+            and infinity if an output is beyond its tolerance.
     """
 
     name: str
@@ -71,7 +72,10 @@ class Row:
 
 
 def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
-    """Yield the models that models.json in a folder lists, or else all models there, with shapes of open inputs."""
+    """Yield the models that models.json in a folder lists, with the shapes there.
+
+    If there is no such file, yield all models in the folder, with those of `shapes` that their open inputs have.
+    """
     index = folder / "models.json"
     if index.exists():
         for entry in json.loads(index.read_text(encoding="utf-8")):
@@ -88,7 +92,7 @@ def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
 
 
 def judge(run: ModelRun) -> tuple[str, str]:
-    """Return the verdict on a run, and the reason."""
+    """Return the verdict on a run, and the number of findings by operator and verdict."""
     kinds = [kind_of(finding.kind, finding.message) for finding in run.findings]
     operators = [finding.op_type or "model" for finding in run.findings]
     reasons = Counter(f"{operator}: {kind}" for operator, kind in zip(operators, kinds, strict=True))
@@ -97,7 +101,7 @@ def judge(run: ModelRun) -> tuple[str, str]:
 
 
 def kind_of(kind: str, message: str) -> str:
-    """Return the verdict on a finding."""
+    """Return the verdict on a finding. A known defect that a refusal hides counts as refused."""
     if kind == "different":
         return "wrong"
     if CANNOT_COMPILE in message:
@@ -106,10 +110,11 @@ def kind_of(kind: str, message: str) -> str:
 
 
 def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
-    """Run a network as exported and hardened.
+    """Run a network as exported and hardened. The hardened network is written into `folder`.
 
     Raises:
-        ModelError: The CPU provider does not run it.
+        SliceportError: The network cannot be read, hardened or written, the CPU provider does not run it, or the device
+            cannot be asked.
     """
     network = read_complete_model(path)
     inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
@@ -118,14 +123,14 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     hardened = read_complete_model(folder / path.name)
     is_changed = hardened.proto != network.proto
     after = run_on(dml, hardened, inputs, expected, locates=False) if is_changed else before
-    if after.findings:
+    if after.findings:  # only the reasons in the row need the nodes, whose search takes long
         after = run_on(dml, hardened, inputs, expected, locates=True)
     on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
-    diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
-    difference = max((diff.relative if diff.status != "different" else float("inf") for diff in diffs), default=0.0)
+    cpu_diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
+    relatives = [diff.relative if diff.status != "different" else float("inf") for diff in cpu_diffs]
     changes = Counter(change["op"] for change in result.to_json()["changes"])
     rewritten = ", ".join(f"{count} {op}" for op, count in changes.items())
-    return Row(path.name, judge(before)[0], rewritten, *judge(after), difference)
+    return Row(path.name, judge(before)[0], rewritten, *judge(after), max(relatives, default=0.0))
 
 
 def main() -> None:
@@ -135,8 +140,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts to FILE")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only files whose names contain one of these")
     options = parser.parse_args()
-    words = (word.rsplit(":", 1) for word in options.input_shapes)
-    given_shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}
+    names_and_sizes = (text.rsplit(":", 1) for text in options.input_shapes)
+    given_shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in names_and_sizes}
     cases = [case for folder in (MODELS, *options.folders) for case in models_in(folder, given_shapes)]
     cases = [case for case in cases if not options.only or any(name in case[0].name for name in options.only)]
     rows: list[Row] = []

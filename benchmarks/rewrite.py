@@ -7,7 +7,7 @@ Unsqueeze nodes that read them, in a profile of onnxruntime without its optimisa
 many runs counts, as a ratio to the exported model. Bytes are those that the nodes write.
 
     pip install --group benchmarks
-    python benchmarks/rewrite.py [--runs 40] [--directml] [NAME ...]
+    python benchmarks/rewrite.py [--runs 100] [--directml] [NAME ...]
 """
 
 from __future__ import annotations
@@ -26,18 +26,22 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from peers import PEERS, by_sliceport, count, is_slicing, runnable
+from peers import PEERS, by_sliceport, count_slicing, is_slicing, read_models
 
 TOOLS = {"sliceport": by_sliceport, **PEERS}
 VIEWS = ("Squeeze", "Unsqueeze")
 
 
 def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) -> tuple[float, int]:
-    """Return the microseconds of the main graph's slicing nodes and their views, and the bytes that the nodes write."""
+    """Return the microseconds of the main graph's slicing nodes and their views, and the bytes that the nodes write.
+
+    A view is a Squeeze or Unsqueeze that reads a slicing node.
+    """
     model = ir.serde.deserialize_model(proto)
     for i, node in enumerate(model.graph):
-        above = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
-        is_view = node.op_type in VIEWS and above is not None and is_slicing(above)
+        producer = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+        is_view = node.op_type in VIEWS and producer is not None and is_slicing(producer)
+        # The profile has the names of nodes, so the kind of a node becomes its name.
         node.name = f"{'slicing' if is_slicing(node) else 'view' if is_view else 'other'}{i}"
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
@@ -66,7 +70,7 @@ def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) ->
 
 
 def directml(before: onnx.ModelProto, after: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> float | None:
-    """Return the ratio of times of whole sessions on onnxruntime's DirectML provider; None if it refuses a model."""
+    """Return the ratio of the best times of whole sessions on onnxruntime's DirectML provider; None if a run fails."""
     from sliceport.directml import device
 
     names = [output.name for output in before.graph.output]
@@ -84,6 +88,7 @@ def directml(before: onnx.ModelProto, after: onnx.ModelProto, arrays: dict[str, 
 
 
 def ratio(after: float, before: float) -> str:
+    """Format a ratio; `-` if the model before has no slicing nodes."""
     return f"{after / before:.2f}" if before else "-"
 
 
@@ -96,12 +101,12 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     head = " ".join(f"{tool:>24}" for tool in TOOLS)
     print(f"{'slicing nodes, time and bytes':36} {'exported':>8} {head}")
-    nodes: dict[str, int] = defaultdict(int)
+    node_totals: dict[str, int] = defaultdict(int)
     ratios: dict[str, list[float]] = defaultdict(list)
     worse = []
-    for path, proto, arrays, _ in runnable(options.names):
-        before, (time_before, bytes_before) = count(proto), profile(proto, arrays, options.runs)
-        nodes["exported"] += before
+    for path, proto, arrays, _ in read_models(options.names):
+        count_before, (time_before, bytes_before) = count_slicing(proto), profile(proto, arrays, options.runs)
+        node_totals["exported"] += count_before
         cells, counts, rewritten = [], {}, proto
         for tool, run in TOOLS.items():
             try:
@@ -111,18 +116,19 @@ def main() -> None:
                 cells.append(f"{type(error).__name__:>24}")
                 continue
             rewritten = after if tool == "sliceport" else rewritten
-            counts[tool] = count(after)
-            nodes[tool] += counts[tool]
+            counts[tool] = count_slicing(after)
+            node_totals[tool] += counts[tool]
             if time_before:
+                # A geometric mean needs values above 0. Half a microsecond stands for a time of no nodes.
                 ratios[tool].append(max(time_after, 0.5) / time_before)
             cells.append(f"{counts[tool]:>8} {ratio(time_after, time_before):>7} {ratio(bytes_after, bytes_before):>7}")
         if counts["sliceport"] > min(counts.values()):
             worse.append(path.name)
         on_directml = directml(proto, rewritten, arrays) if options.directml and rewritten is not proto else None
         extra = "" if on_directml is None else f"  DirectML {on_directml:.2f}"
-        print(f"{path.name:36} {before:>8} {' '.join(cells)}{extra}", flush=True)
-    totals = [f"{nodes[tool]:>8} {geometric_mean(ratios[tool]):>7.2f} {'':>7}" for tool in TOOLS if ratios[tool]]
-    print(f"{'all; geometric mean of the times':36} {nodes['exported']:>8} {' '.join(totals)}")
+        print(f"{path.name:36} {count_before:>8} {' '.join(cells)}{extra}", flush=True)
+    totals = [f"{node_totals[tool]:>8} {geometric_mean(ratios[tool]):>7.2f} {'':>7}" for tool in TOOLS if ratios[tool]]
+    print(f"{'all; geometric mean of the times':36} {node_totals['exported']:>8} {' '.join(totals)}")
     print(f"models where another tool leaves fewer: {', '.join(worse) or 'none'}")
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from peers import PEERS, SIMPLIFY, Shapes, by_sliceport, count, runnable
+from peers import PEERS, SIMPLIFY, Shapes, by_sliceport, count_slicing, read_models
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.optimize import count_nodes
@@ -34,8 +34,9 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import Runnable
 from sliceport.errors import UsageError
 
-INPUTS, MAX_RANK = 10, 64
-OURS, STANDARD = ("sliceport", *SIMPLIFY), ("onnxscript", "onnxslim")
+INPUTS = 10
+MAX_RANK = 64  # more axes than any input has
+OURS, STANDARD = ("sliceport", *SIMPLIFY), ("onnxscript", "onnxslim")  # the tools that the last lines compare
 TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
 
 
@@ -63,41 +64,46 @@ def latencies(protos: dict[str, onnx.ModelProto], arrays: dict[str, np.ndarray],
 def choose_shapes(proto: onnx.ModelProto, shapes: Shapes) -> list[Shapes]:
     """Return `shapes`, and shapes with 1 on all open axes, with 0 on an open axis 0, and with 0 on all open axes."""
 
-    def replace(size: int, most_axes: int) -> Shapes:
+    def with_size(size: int, axis_count: int) -> Shapes:
+        """Return `shapes` with `size` on the open ones of the first `axis_count` axes of each input."""
         chosen = dict(shapes)
         for value in proto.graph.input:
             dims = value.type.tensor_type.shape.dim
             given = shapes.get(value.name, [dim.dim_value for dim in dims])
             chosen[value.name] = [
-                dim.dim_value if dim.HasField("dim_value") else size if axis < most_axes else given[axis]
+                dim.dim_value if dim.HasField("dim_value") else size if axis < axis_count else given[axis]
                 for axis, dim in enumerate(dims)
             ]
         return chosen
 
-    return [shapes, replace(1, MAX_RANK), replace(0, 1), replace(0, MAX_RANK)]
+    return [shapes, with_size(1, MAX_RANK), with_size(0, 1), with_size(0, MAX_RANK)]
 
 
 def is_exact(before: onnx.ModelProto, after: onnx.ModelProto, shapes: Shapes) -> bool:
-    """Return whether a model computes the same bits as the model before on ten inputs, without optimisations.
+    """Return whether a model computes the same bits as the model before on `INPUTS` inputs, without optimisations.
 
-    Inputs are skipped if the model before fails on them, or computes other bits in a second run.
+    Inputs are skipped if the model before refuses their sizes, fails on them, or computes other bits in a second run.
     """
     network, side = Runnable(before, from_proto(before)), onnxruntime_cpu.side()
-    first, second = (onnxruntime_cpu.whole_model(proto, network.outputs) for proto in (before, after))
+    whole_before, whole_after = (onnxruntime_cpu.whole_model(proto, network.outputs) for proto in (before, after))
     choices = choose_shapes(before, shapes)
     for seed in range(INPUTS):
         try:
             arrays = network.make_inputs({}, choices[seed % len(choices)], seed)
         except UsageError:  # the sizes do not fit the model
             continue
-        expected = bits(side.try_run(first, arrays))
-        if expected and expected == bits(side.try_run(first, arrays)) != bits(side.try_run(second, arrays)):
+        expected = bits(side.try_run(whole_before, arrays))
+        is_stable = expected is not None and expected == bits(side.try_run(whole_before, arrays))
+        if is_stable and expected != bits(side.try_run(whole_after, arrays)):
             return False
     return True
 
 
 def bits(values: Any) -> Any:
-    """Return the type, shape and bytes of each array in values, or None for a run that failed."""
+    """Return the type, shape and bytes of each array in the result of a run; None for a run that failed.
+
+    The outputs are in a dict, and the elements of a sequence in a tuple.
+    """
     if isinstance(values, Mapping):
         return {name: bits(value) for name, value in values.items()}
     if isinstance(values, tuple):
@@ -118,13 +124,13 @@ def main() -> None:
     ratios: dict[str, list[float]] = defaultdict(list)
     wrong: dict[str, int] = defaultdict(int)
     fewer: list[str] = []
-    for path, proto, arrays, shapes in runnable(options.names, is_trained=options.trained, is_open=options.open):
+    for path, proto, arrays, shapes in read_models(options.names, is_trained=options.trained, is_open=options.open):
         exact_counts: dict[str, int] = {}
         protos, failed = {"exported": proto}, {}
         for tool, run in TOOLS.items():
             try:
                 simplified = run(proto)
-                open_session(simplified)
+                open_session(simplified)  # raises an error if the model does not load
                 protos[tool] = simplified
             except Exception as error:  # A tool that fails, or makes a model that does not load, is not compared.
                 failed[tool] = type(error).__name__
@@ -134,26 +140,30 @@ def main() -> None:
             if tool in failed:
                 cells.append(f"{failed[tool]:>20}")
                 continue
-            here = (count_nodes(ir.serde.deserialize_model(protos[tool])), count(protos[tool]))
-            totals[tool] = [a + b for a, b in zip(totals[tool], here, strict=True)]
+            all_nodes = count_nodes(ir.serde.deserialize_model(protos[tool]))
+            slicing_nodes = count_slicing(protos[tool])
+            totals[tool][0] += all_nodes
+            totals[tool][1] += slicing_nodes
             if tool == "exported":
-                exported = here[0]
-                cells.append(f"{here[0]:>6} {here[1]:>5}")
+                exported_nodes = all_nodes
+                cells.append(f"{all_nodes:>6} {slicing_nodes:>5}")
                 continue
             ratios[tool].append(times[tool] / times["exported"])
             exact = is_exact(proto, protos[tool], shapes)
             wrong[tool] += not exact
             if exact:
-                exact_counts[tool] = here[0]
-            cells.append(f"{here[0]:>6} {here[1]:>5} {times[tool] / times['exported']:>6.2f}{' ' if exact else '!'}")
+                exact_counts[tool] = all_nodes
+            mark = " " if exact else "!"
+            cells.append(f"{all_nodes:>6} {slicing_nodes:>5} {times[tool] / times['exported']:>6.2f}{mark}")
         print(f"{path.name:36} " + " ".join(cells), flush=True)
-        own = min((nodes for tool, nodes in exact_counts.items() if tool in OURS), default=exported)
-        others = {tool: nodes for tool, nodes in exact_counts.items() if tool in STANDARD and nodes < own}
-        fewer += [f"{path.name}: {tool} leaves {nodes} nodes, sliceport {own}" for tool, nodes in others.items()]
+        fewest = min((nodes for tool, nodes in exact_counts.items() if tool in OURS), default=exported_nodes)
+        others = {tool: nodes for tool, nodes in exact_counts.items() if tool in STANDARD and nodes < fewest}
+        fewer += [f"{path.name}: {tool} leaves {nodes} nodes, sliceport {fewest}" for tool, nodes in others.items()]
     for tool in ("exported", *TOOLS):
         mean = geometric_mean(ratios[tool]) if ratios[tool] else 1
-        every, slicing = totals[tool]
-        print(f"{tool:20} {every:>6} nodes {slicing:>5} that slice, latency {mean:.3f}, {wrong[tool]} not bit-equal")
+        all_nodes, slicing_nodes = totals[tool]
+        counted = f"{all_nodes:>6} nodes {slicing_nodes:>5} that slice"
+        print(f"{tool:20} {counted}, latency {mean:.3f}, {wrong[tool]} not bit-equal")
     print("\n".join(fewer))
 
 

@@ -24,10 +24,10 @@ def pid_of(dml: device.Device) -> int:
 
 
 def resident(pid: int) -> int:
-    """Return the memory in MiB of the largest of a process and its descendants."""
+    """Return the resident memory in MiB of the largest of a process and its descendants. Pages have 4 KiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    below = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
-    return max([pages * 4 // 1024, *map(resident, map(int, below))])
+    children = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+    return max([pages * 4 // 1024, *map(resident, map(int, children))])
 
 
 def reverse(*sizes: int) -> Slice1:
@@ -37,7 +37,7 @@ def reverse(*sizes: int) -> Slice1:
 
 
 def session_model() -> bytes:
-    """Return a model of a Split and a Slice."""
+    """Return a serialized model of a Split and a Slice."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 13]> g (float[4, 3] x) => (float[1, 3] y, float[2, 3] b) '
         "<int64[1] starts = {1}, int64[1] ends = {2}> { a, b = Split <axis = 0> (x) y = Slice (a, starts, ends) }"

@@ -21,6 +21,7 @@ from pathlib import Path
 
 MODELS = Path(__file__).parents[1] / "models"
 BASELINE = ("-c", "import onnx")
+# The first command is the one that the ratios are relative to. A command that ends in -o gets a file to write.
 COMMANDS: dict[str, Sequence[str]] = {
     "import onnx": BASELINE,
     "import onnx_ir": ("-c", "import onnx_ir"),
@@ -34,7 +35,7 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 
 def run(words: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return wall time and processor time in seconds."""
+    """Run Python with these arguments. Return the wall time and the processor time in seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *words], env=environment, check=True, capture_output=True)
     passed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -57,12 +58,13 @@ def main() -> None:
                     taken[name].append(measured)
     print("command           best s  ratio  median s  ratio  processor s  ratio   (over import onnx)")
     rows = {
-        name: (min(p for p, _ in runs), statistics.median(p for p, _ in runs), min(c for _, c in runs))
+        name: (min(wall for wall, _ in runs), statistics.median(wall for wall, _ in runs), min(cpu for _, cpu in runs))
         for name, runs in taken.items()
     }
     base = next(iter(rows.values()))
     for name, row in rows.items():
-        best, median, processor = [f"{value:8.3f}  {value / of:5.2f}" for value, of in zip(row, base, strict=True)]
+        cells = [f"{value:8.3f}  {value / base_value:5.2f}" for value, base_value in zip(row, base, strict=True)]
+        best, median, processor = cells
         print(f"{name:15s} {best}  {median}     {processor}")
 
 

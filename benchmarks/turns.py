@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 
 TURN = 1e-3
-"""Least seconds of a turn. It cannot be short: OpenVINO's threads stay with one model for a while after its run."""
+"""Intended seconds of a turn of the slowest variant, which has 2 to 100 runs.
+
+It cannot be short: OpenVINO's threads stay with one model for a while after its run.
+"""
 
 
 def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -23,7 +26,7 @@ def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> d
     while turns < 5 or time.perf_counter() - started < seconds:
         turns += 1
         for name, run in runs.items():
-            run()
+            run()  # not measured, because the run before was of another variant
             begun = time.perf_counter()
             for _ in range(count):
                 run()
@@ -32,6 +35,7 @@ def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> d
 
 
 def _time_once(run: Callable[[], object]) -> float:
+    """Return the seconds of the second of two runs."""
     run()
     begun = time.perf_counter()
     run()

@@ -30,7 +30,7 @@ Shapes = dict[str, list[int]]
 
 
 def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
-    """Yield the models with the sizes of their open inputs."""
+    """Yield the models in models/ and in folders that OpenVINO reads, with the sizes of open inputs in models.json."""
     shapes = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}
     for folder in (MODELS, *folders):
         for path in sorted(folder.glob("*.onnx")):
@@ -39,19 +39,19 @@ def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
 
 
 def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
-    """Return tensors of zeros and ones, which are also valid indices."""
+    """Return tensors of zeros and ones, which are also valid indices. Sizes that are open and not given are 8."""
     random = np.random.default_rng(0)
     tensors = []
     for value in model.inputs:
-        open_sizes = shapes.get(value.get_any_name(), [])
-        shape = open_sizes or [d.get_length() if d.is_static else 8 for d in value.partial_shape]
+        given_shape = shapes.get(value.get_any_name(), [])
+        shape = given_shape or [d.get_length() if d.is_static else 8 for d in value.partial_shape]
         tensor = ov.Tensor(value.get_element_type(), ov.Shape(shape))
         tensor.data[...] = random.integers(0, 2, shape)
         tensors.append(tensor)
     return tensors
 
 
-def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
+def inference_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
     """Return a function that runs an inference, which shares its inputs and does not copy its outputs."""
     request = ov.Core().compile_model(model, "CPU").create_infer_request()
     for i, tensor in enumerate(inputs):
@@ -59,15 +59,18 @@ def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
     return lambda: request.infer(share_outputs=True)
 
 
-def replaced(path: Path, backend: str) -> tuple[ov.Model, int]:
-    """Return a model with our operators of a backend, and the number of these operators."""
+def read_with_ours(path: Path, backend: str) -> tuple[ov.Model, int]:
+    """Return a model with our operators of a backend, and the number of these operators.
+
+    The environment variable SLICEPORT_BACKEND stays set.
+    """
     os.environ["SLICEPORT_BACKEND"] = backend
     model = ov.Core().read_model(str(path))
     return model, ov_ext.use_custom_ops(model)
 
 
 def main() -> None:
-    """Print the table and the aims."""
+    """Print the table, and the means by backend and kind of shapes. Models without slices are left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="further .onnx files")
     parser.add_argument("--python", action="store_true", help="also measure the operators in Python")
@@ -84,11 +87,11 @@ def main() -> None:
         model = ov.Core().read_model(str(path))
         inputs = random_inputs(model, shapes)
         kind = "dynamic" if model.is_dynamic() else "static"
-        runs = {"built-in": request_of(model, inputs)}
+        runs = {"built-in": inference_of(model, inputs)}
         count = 0
-        for backend in backends:
-            ours, count = replaced(path, backend)
-            runs[backend] = request_of(ours, inputs)
+        for backend in backends:  # each replaces the same operators
+            ours, count = read_with_ours(path, backend)
+            runs[backend] = inference_of(ours, inputs)
         if not count:
             continue
         best = best_of_turns(runs, options.seconds)

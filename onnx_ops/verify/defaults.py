@@ -52,26 +52,27 @@ def run_with_other_values(
     }
     variants = {name: choices for name, tensor in defaults.items() if (choices := _other_values(tensor))}
     # No other value of an empty default exists, so it needs no sentence.
-    unchanged = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
+    without_variants = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
     integers = [name for name in variants if defaults[name].dtype.is_integer()]
     not_integers = [name for name in variants if name not in integers]
-    bounded = replace(side, budget=Budget(_SECONDS))
+    limited_side = replace(side, budget=Budget(_SECONDS))
     arrays, replaced = dict(inputs), list[str]()
     outputs: dict[str, Value] | None = None
     try:
         # If the first of these attempts succeeds, no variants are left for the others.
         for names in (list(variants), not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
             chosen = {name: variants[name] for name in names if name not in replaced}
-            run = _run_with_variants(runnable, bounded, arrays, chosen)
+            run = _run_with_variants(runnable, limited_side, arrays, chosen)
             if run is not None:
                 arrays, outputs = run
                 replaced += chosen
     except (BudgetSpent, MemoryError):
         outputs, replaced = None, []
-    kept = [*unchanged, *(name for name in variants if name not in replaced)]
+    kept = [*without_variants, *(name for name in variants if name not in replaced)]
     sentence = f"{list_names(kept)} kept the default: no other value was tried, or none let the model run."
     label = f" with other values than the defaults of {list_names(replaced)}"
-    return None if outputs is None else InputRun(arrays, outputs, label), (sentence,) if kept else ()
+    other_run = None if outputs is None else InputRun(arrays, outputs, label)
+    return other_run, (sentence,) if kept else ()
 
 
 def _run_with_variants(
@@ -90,7 +91,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays like a default, with other elements. Return [] if the default is empty, large or unreadable."""
+    """Return arrays to try in place of a default; [] if it is empty, exceeds `_MAX_BYTES` or cannot be read."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:
@@ -122,6 +123,6 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
     shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
     # The types of less than a byte are cast from integers of NumPy's own.
-    arrays = [array.astype(np.int64 if low else np.uint64).astype(default.dtype) for array in shifted]
+    arrays = [array.astype(np.int64 if dtype.is_signed() else np.uint64).astype(default.dtype) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]

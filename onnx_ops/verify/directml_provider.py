@@ -44,10 +44,10 @@ class OnnxruntimeDML:
         return str((self._device or _shared_device()).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """Run a node alone, as an ONNX model; see `NodeEngine`.
+        """Run a node alone, as an ONNX model, on the device that all engines for single nodes share; see `NodeEngine`.
 
         Raises:
-            DeviceError: The provider refuses the node, or the program that hosts DirectML failed.
+            DeviceError: The provider refuses the node, or the program that hosts DirectML failed or is not installed.
         """
         import numpy as np
 
@@ -102,7 +102,7 @@ def open_provider(adapter: str | None = None) -> Device:
     """Open a device to run whole models on. It retries failed calls, except in `OnnxruntimeDML.run_model`.
 
     Args:
-        adapter: The number of the adapter on Windows; None for the adapter that the environment names.
+        adapter: The number of the adapter on Windows; None for the one that `SLICEPORT_ADAPTER` selects.
 
     Raises:
         DeviceError: DirectML is not installed, or cannot run on this machine.

@@ -21,10 +21,10 @@ from sliceport.wording import list_names
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
 _SECONDS = 600.0
-"""Limit for one search. On the software adapter, a run of a large model takes up to half a minute."""
-_ADVICE = "to search on, run sliceport diff MODEL --on onnxruntime-dml"
+"""Time limit for one search in seconds. On the software adapter, a run of a large model takes up to half a minute."""
+_ADVICE = "to continue the search, run sliceport diff MODEL --on onnxruntime-dml"
 CANNOT_COMPILE = "80004005 Call failed"
-"""Part of the message about a shader that the adapter cannot compile."""
+"""Part of onnxruntime's message about a shader that the adapter cannot compile."""
 
 
 def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], message: str) -> tuple[Finding, ...]:
@@ -35,11 +35,12 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     runs grows with the nodes of the refused operators, and not with the model.
 
     `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
-    the last finding is about the whole model, and says how to search on.
+    the last finding is about the whole model, and says how to continue.
 
     The result is empty if no part of the model is refused twice. The host program of `device` is ended.
     """
     bad, good = _open_sides(device)
+    # `values` are those that the next search need not compute: the inputs, and the outputs of refused nodes.
     values, cases = dict(inputs), list[Case]()
     result: Result = Failure("error", "", message)
     unfinished: list[Finding] = []
@@ -47,7 +48,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
         while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
             first = Search(graph, bad, good, values, result).run()
             if first is None or first.main_node in [case.main_node for case in cases]:
-                break
+                break  # the search gets no further
             refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
             cases += refused
             computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
@@ -56,12 +57,13 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             read_names = [name for case in cases for name in case.main_node.reads]
             outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
             rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
+            # Outputs without values end the loop. They stand for a rest that is empty or cannot be run.
             result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     except BudgetSpent as spent:
         text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {_ADVICE}."
         unfinished.append(Finding("refused", "", "", text))
     device.close()  # Only a case that fails on a fresh host, too, is refused.
-    bad = replace(bad, budget=Budget())
+    bad = replace(bad, budget=Budget())  # without a time limit, so that all cases are tried
     repeated = [(case, bad.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
     refusals = [_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)]
     return (*refusals, *unfinished)
@@ -93,7 +95,7 @@ def find_differences(
     """Find the first node that the provider computes differently on the way to each output.
 
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    the search takes longer than `_SECONDS`, the findings say how far it came, and how to search on.
+    the search takes longer than `_SECONDS`, the last finding names the other outputs, and how to continue.
     """
     bad, good = _open_sides(device)
     findings: list[Finding] = []
@@ -104,13 +106,12 @@ def find_differences(
         for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
-            if case is None and blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
+            if case is not None:
+                blamed.add(case.main_node)
+                findings.append(_describe_difference(case, output))
+            elif blamed.isdisjoint(graph.nodes[i] for i in find_ancestors(graph, [output])):
                 text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model differs alone."
                 findings.append(Finding("different", "", "", text))
-            if case is None:
-                continue
-            blamed.add(case.main_node)
-            findings.append(_describe_difference(case, output))
     except BudgetSpent as spent:
         text = f"results differ from {onnxruntime_cpu.NAME} in {list_names(remaining)}, and {spent}; {_ADVICE}."
         findings.append(Finding("different", "", "", text))
@@ -128,8 +129,9 @@ def _describe_difference(case: Case, output: str) -> Finding:
     cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
     text = (
         f"{case.place} is the first node on the way to output {output!r} that the DirectML provider computes "
-        f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}{f' ({case.note})' * bool(case.note)}"
+        f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}"
     )
+    text += f" ({case.note})" if case.note else ""
     if case.suspects:
         return Finding("different", "", "", f"{text}; {_ADVICE}.")
     return Finding("different", case.culprit.name, case.culprit.op_type, f"{text}.")

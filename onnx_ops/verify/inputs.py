@@ -27,7 +27,7 @@ _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "T
 _INDEXED = {"Gather", "GatherElements"}
 """Operators whose second input indexes the attribute `axis` of their first input."""
 _MAX_INDEX = 100
-"""Limit for random integers. Integers that index a shorter axis of known size are below that size."""
+"""The exclusive upper bound of random integers that index no shorter axis."""
 
 
 def make_inputs(
@@ -61,8 +61,9 @@ def make_inputs(
             declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), _index_bound(value)))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
-    names = computed_names | {value.name or "" for value in model.graph.inputs}
-    arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names)
+    names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
+    arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names_with_shapes)
+    # The sizes that are given for outputs of nodes are only checked: these calls raise an error if they do not fit.
     if not computed_names.isdisjoint(shapes):
         with open_view(model) as (view, _):
             all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}
@@ -72,7 +73,7 @@ def make_inputs(
 
 
 def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
-    """Return NumPy's type for the elements of a value, or None if the model does not declare their type."""
+    """Return the type of a value's elements in NumPy or ml_dtypes. Return None if the model does not declare it."""
     return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
@@ -83,7 +84,7 @@ def overridable_inputs(model: ir.Model) -> list[ir.Value]:
 
 
 def _index_bound(value: ir.Value) -> int:
-    """Return an exclusive upper bound for the integers of a value. The bound lies between 1 and `_MAX_INDEX`.
+    """Return an exclusive upper bound for the integers of a value, between 1 and `_MAX_INDEX`.
 
     It is the known size of the smallest axis that the value indexes in a node of `_INDEXED`, directly or after nodes
     of `_COPYING`.
@@ -101,7 +102,7 @@ def _index_bound(value: ir.Value) -> int:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
                 with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
-                    sizes = sizes_of(node.inputs[0]) or ()  # every axis is out of range of an unknown rank
+                    sizes = sizes_of(node.inputs[0]) or ()  # no axis is in the range of an unknown rank
                     size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
                     bound = bound if size is None else min(bound, size)
-    return max(bound, 1)
+    return max(bound, 1)  # an axis of size 0 has no valid index

@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    If the provider refuses a node, known defects of other nodes may stay hidden. Each of them becomes a finding, too.
+    A refusal may hide known defects of other nodes. Each of them that no finding names becomes a finding, too.
 
     Args:
         findings: The findings.
@@ -40,7 +40,7 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
     producers = {output: node.name for node in proto.graph.node for output in node.output if output}
     sources = {node.name: [producers[name] for name in node.input if name in producers] for node in proto.graph.node}
-    explained = tuple([_explain(finding, sources, changes) for finding in findings])
+    explained = tuple(_explain(finding, sources, changes) for finding in findings)
     if not any(finding.kind == "refused" for finding in findings):
         return explained
     named_ids = {defect for finding in explained for defect in finding.defects}
@@ -53,9 +53,9 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
-    """Return a finding with the known defects of its node and, if values differ, of the nodes that this node reads.
+    """Return a finding with the known defects of its node. If values differ, add those of the nodes that it reads from.
 
-    `sources` maps each node to the nodes that it reads, and `changes` each node to its change by hardening.
+    `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening.
     """
     # A fusion computes a node together with nodes that it reads from, so their defects may show in its output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]

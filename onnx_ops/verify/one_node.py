@@ -17,7 +17,7 @@ from sliceport.slicing.node import Resolved
 
 
 def element_dtype(element: str) -> np.dtype[Any]:
-    """Return NumPy's type for an ONNX element type."""
+    """Return the type in NumPy or ml_dtypes for an ONNX element type, such as `FLOAT`; `object` for `STRING`."""
     return np.dtype(ir.DataType[element].numpy())
 
 
@@ -29,9 +29,9 @@ def output_names(node: Resolved) -> list[str]:
 def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
     """Build a model of one node, a Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes `outputs`.
 
-    The model of an ov_ext::StridedSlice contains the operator's function.
+    The model of an ov_ext::StridedSlice contains the operator's function. The shapes are those of the node's Regions.
     """
-    node_proto, lists = _make_node(node, list(outputs))
+    node_proto, constants = _make_node(node, list(outputs))
     element = ir.DataType[node.element].value
     graph = onnx.helper.make_graph(
         [node_proto],
@@ -41,9 +41,9 @@ def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
             onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
             for name, cut in zip(outputs, node.cuts, strict=True)
         ],
-        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in lists.items()],
+        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in constants.items()],
     )
-    if not node_proto.domain:
+    if not node_proto.domain:  # a standard operator
         return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
     # The function of StridedSlice is written in opset 17.
     opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(STRIDED_SLICE_DOMAIN, 1)]
@@ -62,11 +62,11 @@ def _make_node(node: Resolved, outputs: list[str]) -> tuple[onnx.NodeProto, dict
     else:
         assert isinstance(spec, StridedSliceSpec)
         parameters = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
-    lists = {name: values for name, values in parameters.items() if values is not None}
-    inputs = ["data", *(name if name in lists else "" for name in parameters)]
-    while not inputs[-1]:  # Only the last inputs can be absent.
+    constants = {name: values for name, values in parameters.items() if values is not None}
+    inputs = ["data", *(name if name in constants else "" for name in parameters)]
+    while not inputs[-1]:  # absent inputs at the end are left out, others have an empty name
         inputs.pop()
     if isinstance(spec, SliceSpec):
-        return onnx.helper.make_node("Slice", inputs, outputs), lists
+        return onnx.helper.make_node("Slice", inputs, outputs), constants
     masks: dict[str, Any] = {name: list(mask) for name, mask in spec.masks.attributes.items() if mask}
-    return onnx.helper.make_node("StridedSlice", inputs, outputs, domain=STRIDED_SLICE_DOMAIN, **masks), lists
+    return onnx.helper.make_node("StridedSlice", inputs, outputs, domain=STRIDED_SLICE_DOMAIN, **masks), constants

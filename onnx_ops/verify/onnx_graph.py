@@ -39,7 +39,8 @@ _MAX_ITERATIONS = 100
 _WEIGHTS, _LARGE_BYTES, _ALIGNMENT = "weights.bin", 1024, 4096
 """The file of the weights of cut models, the size in bytes from which a weight is stored there, and its alignment.
 
-Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files.
+Small weights stay in the models, because onnxruntime reads parameters of nodes before it opens data files. onnx.proto
+asks for an alignment to pages, so that files can be mapped.
 """
 _SCRIPT = """\
 import numpy as np, onnx
@@ -57,7 +58,7 @@ class OnnxGraph:
     """The main graph of an ONNX model, or one run of a body of control flow.
 
     Args:
-        proto: The model as `read_complete_model` returns it, so without sparse initializers. It may be changed.
+        proto: The model as `read_complete_model` returns it, so without sparse initializers. `make_inputs` changes it.
         model: The same model in onnx-ir; None if `make_inputs` is not called.
         data_folder: The folder of its external data files; empty if all data are in the model.
     """
@@ -83,6 +84,8 @@ class OnnxGraph:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
+        # A ScatterElements or ScatterND with a reduction computes, such as a sum.
+        has_reduction = any(each.name == "reduction" and each.s != b"none" for each in node.attribute)
         written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
         return GraphNode(
             node.name or next(filter(None, node.output), ""),
@@ -90,7 +93,7 @@ class OnnxGraph:
             tuple(name for name in names if name not in self._constants),
             tuple(filter(None, node.output)),
             constants=tuple(name for name in names if name in self._constants),
-            moves=is_standard and node.op_type in _MOVES,
+            moves=is_standard and node.op_type in _MOVES and not has_reduction,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
             written_name=written_name,
         )
@@ -121,6 +124,7 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
+        # A constant may be an output, too.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
@@ -202,7 +206,7 @@ class OnnxGraph:
                 yield body
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
-                carried = results[: len(carried)]
+                carried = results[: len(carried)]  # the other outputs are not passed on
                 if not condition:
                     return
         elif node_proto.op_type == "Scan" and len(node_proto.input) == len(graphs["body"].input):
@@ -243,6 +247,7 @@ class OnnxGraph:
             value = onnx.helper.get_attribute_value(attribute)
             if attribute.name == "value":
                 return onnx.numpy_helper.to_array(value)
+            # The attributes `value_float` and `value_floats` give FLOAT, but NumPy makes doubles of Python's floats.
             return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
         return values[name]
 
@@ -268,10 +273,8 @@ class OnnxGraph:
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
-        defects = [
-            finding.defect for finding in findings if finding.kind == "invalid" or {*names} & {*finding.defect.engines}
-        ]
-        return list(dict.fromkeys(defects))
+        relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
+        return list(dict.fromkeys(finding.defect for finding in relevant))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
@@ -292,9 +295,9 @@ class OnnxGraph:
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write models to numbered files, and their larger weights to a shared `weights.bin`; see `Graph`."""
+        """Write models to numbered files, and their larger weights, if any, to a shared `weights.bin`; see `Graph`."""
         names: list[str] = []
-        places: dict[bytes | str, int] = {}
+        offsets: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
             for model in models:
                 proto = onnx.ModelProto.FromString(model.data)
@@ -302,17 +305,17 @@ class OnnxGraph:
                     weight = Tensor(tensor, model.data_folder)
                     if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
                         continue
-                    # The place of an external weight is its key, because reading it for each cut would take long.
+                    # An external weight has its position as its key, because reading it for each cut would take long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
-                    if key not in places:
-                        places[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
+                    if key not in offsets:
+                        offsets[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
                         file.write(weight.tobytes())
                     tensor.raw_data = b""  # `set_external_data` refuses a tensor without this field.
-                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, places[key], weight.nbytes)
+                    onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, offsets[key], weight.nbytes)
                     tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
                 (folder / names[-1]).write_bytes(proto.SerializeToString())
-        if not places:
+        if not offsets:
             (folder / _WEIGHTS).unlink()
         return names
 

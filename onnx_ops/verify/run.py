@@ -44,7 +44,7 @@ REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
 """Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
-"""Limit for the random elements of a node that runs alone."""
+"""The exclusive upper bound of random integers for a node that runs alone."""
 
 
 def compare(
@@ -222,10 +222,10 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """Compare the constants of a folded node with the values that the model computes."""
+    """Compare the constants of a folded node, if possible, with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
-    # A node in a branch that is never taken has no constants.
+    # A node in a branch that is never taken has no constants, so `zip` returns no pairs.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     # Bodies are not run, and floats may be folded in another order than they are computed in.
     if node.scope or not folded or node.element in _INEXACT:

@@ -92,6 +92,7 @@ def run_on(
         values, nodes = dml.trace_onnx(whole.data, arrays, names, weights=weights)
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
+        # A request that times out has taken as long as a whole search may; see `TIMEOUT` of the provider.
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             refusals = find_refusals(dml, graph, arrays, str(error))
@@ -113,7 +114,7 @@ def run_on(
 
 
 def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, it says how to find the nodes."""
+    """Return the finding about a model that does not run. Without a comparison, add how to find the nodes."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -135,7 +136,7 @@ def _runs_anything(dml: device.Device) -> bool:
 def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Value) -> OutputRun:
     """Compare an output with the expected one, bit for bit if the model only moves its elements."""
     element = ir.DataType.from_numpy(computed.dtype).name
-    if not isinstance(expected, np.ndarray):  # There is nothing to compare with.
+    if not isinstance(expected, np.ndarray):  # no comparison was asked for, or the CPU provider returned no array
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)

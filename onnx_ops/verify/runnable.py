@@ -36,7 +36,7 @@ class Runnable:
     Attributes:
         proto: The model for onnxruntime.
         model: The model in onnx-ir. It has the same inputs and initializers.
-        data_folder: The folder of its external data files; empty if all data are in the model.
+        data_folder: The folder in which its external data files are; empty for a model in memory without such files.
     """
 
     proto: onnx.ModelProto
@@ -64,7 +64,7 @@ class Runnable:
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
     def observe(self, names: Sequence[str]) -> Runnable:
-        """Return the model with these values of the main graph as its outputs."""
+        """Return the model with these values of the main graph as its outputs, in place of its own."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
         del observed.graph.output[:]
@@ -80,7 +80,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions and sort graphs, so that every value has a name in the main graph.
+        inlines: Whether to inline functions, sort graphs and open negative sizes in `proto`, too, as in `model`.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -120,7 +120,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     """
     checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
     complete = to_ir(checked)
-    mark_written_names(complete)
+    mark_written_names(complete)  # before the functions and their names are gone
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
@@ -162,7 +162,7 @@ def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
     """Return the initializers of a model that are stored in other files, by name. They are not read.
 
     Raises:
-        DeviceError: A file is shorter than the model says. A file that does not exist raises no error here.
+        DeviceError: A file is shorter than the model says. The device reports a file that is missing.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():

@@ -42,7 +42,7 @@ def write_verified(
         UsageError, ModelError: See `write_model`.
         NotVerified: The verification came to no result, so the file was not kept.
     """
-    results: list[VerificationT] = []
+    results: list[VerificationT] = []  # `accept` may only return whether to keep the file
 
     def accept(file: Path, data_folder: Path) -> bool:
         results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))
@@ -65,7 +65,8 @@ def verify_rewriting(
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
     without graph optimisation. If the original model also runs with graph optimisation, both run so, too. Floats may
-    then differ by rounding, because fusions round differently.
+    then differ by rounding, because fusions round differently. If the models have inputs or outputs of other names, or
+    inputs of other element types, this is the only difference, and nothing runs.
 
     Args:
         before: The original model; see `read_any`.
@@ -85,14 +86,14 @@ def verify_rewriting(
     """
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
-    first, second = prepare_to_run(read_any(before)), prepare_to_run(read_checked(after, data_folder))
-    changed = _interface_changes(first, second)
+    original, rewritten = prepare_to_run(read_any(before)), prepare_to_run(read_checked(after, data_folder))
+    changed = _compare_interfaces(original, rewritten)
     if changed:
         return Verification((), changed)
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
-    verifier = Verifier(first, second, reference)
-    runs = verifier.make_runs(declared_shapes(first.proto.graph), shapes, given, seed, tries_empty=True)
-    other_run, notes = run_with_other_values(first, reference, runs[0].inputs)
+    verifier = Verifier(original, rewritten, reference)
+    runs = verifier.make_runs(declared_shapes(original.proto.graph), shapes, given, seed, tries_empty=True)
+    other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:
         # The first run decides which engines are compared. Runs with other seeds and sizes come last, because a
@@ -101,10 +102,10 @@ def verify_rewriting(
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 
 
-def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
+def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Difference, ...]:
     """Compare the names of inputs and outputs, in order, and the element types of inputs.
 
-    Return the first difference, if any.
+    Return one difference, that of the inputs or else that of the outputs; or an empty tuple.
     """
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:
@@ -113,7 +114,8 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
     def outputs(runnable: Runnable) -> list[str]:
         return [value.name for value in runnable.proto.graph.output]
 
-    for kind, old, new in (("inputs", inputs(first), inputs(second)), ("outputs", outputs(first), outputs(second))):
+    for kind, listed in (("inputs", inputs), ("outputs", outputs)):
+        old, new = listed(original), listed(rewritten)
         if old != new:
             return (Difference("", f"the rewritten model has {kind} {new} instead of {old}."),)
     return ()

@@ -64,15 +64,16 @@ def verify_hardening(
     """Compare a model with its hardened form.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within the tolerances of `run_model`. If the
-    provider refuses only nodes that its adapter cannot compile, a note names them.
+    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Runs that only
+    repeat the first one with another seed or other sizes are left out there. If the provider refuses only nodes that
+    its adapter cannot compile, a note counts them by operator.
 
     The arguments are those of `verify_rewriting`.
 
     Raises:
         DeviceError: DirectML is not installed, or the program that hosts it failed.
         NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
-        UsageError, ModelError, MissingExtra: See `verify_rewriting`.
+        UsageError, ModelError, MissingExtra, MemoryError, ChildLost: See `verify_rewriting`.
     """
     with open_provider() as dml:
         on_cpu = verify_rewriting(

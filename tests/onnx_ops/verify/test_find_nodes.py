@@ -90,7 +90,7 @@ def test_decision_by_rounding_is_found_in_few_runs() -> None:
     ("runs", "text"),
     [
         (5, "one of the 15 nodes from LeakyRelu 'n46' to Tan 'tan' is the first node on the way to output 'y'"),
-        (0, "results differ from onnxruntime-cpu in 'y', 'z', and the time is over; to search on, run sliceport diff "),
+        (0, "results differ from onnxruntime-cpu in 'y', 'z', and the time is over; to continue the search, run "),
     ],
 )
 def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

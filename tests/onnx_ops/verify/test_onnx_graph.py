@@ -86,3 +86,10 @@ def test_zip_map_with_two_inputs_is_left_to_onnxruntime(tmp_path: Path) -> None:
     onnx.save(parse(f"(float[2, 3] x) => (float[2, 3] maps) {{ {node} }}", **{"ai.onnx.ml": 3}), tmp_path / "zip.onnx")
     with pytest.raises(ModelError, match="neither engine runs the model: .*ZipMap.* has input size 2"):
         diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_with_a_reduction_does_not_only_move_elements(reduction: str) -> None:
+    node = f'y = ScatterND <reduction = "{reduction}"> (x, i, u)'
+    proto = parse(f"(float[3] x, int64[1, 1] i, float[1] u) => (float[3] y) {{ {node} }}", 17)
+    assert [node.moves for node in OnnxGraph(proto).nodes] == [reduction == "none"]
