@@ -12,12 +12,12 @@ import onnx
 import openvino as ov
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import parse
 from openvino_models import MASKS
 
 import ov_ext
-from sliceport.cli.main import main
 
 MODELS = Path(__file__).parents[2] / "models"
 ZOO = MODELS.parents[1] / "shared" / "zoo"
@@ -167,10 +167,9 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", ["openvino", "openvino-cpu"])
-def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, invoke: Invoke) -> None:
     model = parse("(float[1, 64] x) => (float[65, 64] y) { y = Concat <axis = 0> (x, w) }", 17)
     model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
-    assert main(["diff", str(path), "--on", engine]) == 0
-    assert "outputs: 1 equal" in capsys.readouterr().out
+    assert "outputs: 1 equal" in invoke("diff", path, "--on", engine).out

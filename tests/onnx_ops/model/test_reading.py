@@ -11,13 +11,13 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
+from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx_models import read_model
 
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.ir_model import IrModel
-from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -445,7 +445,7 @@ def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
     assert isinstance(read_model(tmp_path / "m.onnx").graph.initializers["w"].const_value, ir.ExternalTensor)
 
 
-def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) -> None:
     plain = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x) => (float[2] y) <int64[1] i = {1}> { y = Neg(x) z = Slice(x, i, i) }""")
     trained = onnx.ModelProto.FromString(plain.SerializeToString())
@@ -468,8 +468,7 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.Cap
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):
-            assert main([command, str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx")]) == 2
-            assert message in capsys.readouterr().err
+            assert message in invoke(command, tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", code=2).err
     assert not (tmp_path / "o.onnx").exists()
 
 

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper
 from platforms import require_reshape_of_no_elements, require_shader_model_6
 from sessions import compute
@@ -437,22 +438,20 @@ def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
 
 
 class TestCommand:
-    def test_command_writes_the_model_and_the_report(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_writes_the_model_and_the_report(self, tmp_path: Path, invoke: Invoke) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         out = tmp_path / "new" / "right.onnx"
-        assert main(["harden", str(tmp_path / "glu.onnx"), "--target", "onnxruntime-dml", "-o", str(out)]) == 0
-        said = capsys.readouterr()
+        said = invoke("harden", tmp_path / "glu.onnx", "--target", "onnxruntime-dml", "-o", out)
         assert said.out.splitlines()[0] == f"1 Split 'split': {ONE_PART_GATES_ANOTHER.reason}: now Slice"
         assert said.out.splitlines()[-1] == "1 node with a defect of onnxruntime-dml 1.24.4: 1 rewritten, 0 not fixed"
         assert [path.name for path in out.parent.iterdir()] == ["right.onnx"]
 
     @pytest.mark.usefixtures("directml", "provider_kept")
-    def test_verify_reports_findings_before_and_after(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_verify_reports_findings_before_and_after(self, tmp_path: Path, invoke: Invoke) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         command = ["harden", str(tmp_path / "glu.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify=onnxruntime-dml"]
         command += ["--format", "json"]
-        assert main(command) == 0
-        report = json.loads(capsys.readouterr().out)
+        report = json.loads(invoke(*command).out)
         assert report["before"]["findings"]
         assert not report["after"]["findings"]
 

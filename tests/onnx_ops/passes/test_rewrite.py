@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
@@ -129,18 +130,18 @@ def test_rewritten_exports_are_verified(tmp_path: Path, path: Path) -> None:
     assert main(command) == 0
 
 
-def test_command_prints_the_changes_and_the_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_changes_and_the_counts(tmp_path: Path, invoke: Invoke) -> None:
     onnx.save(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]), tmp_path / "m.onnx")
     out = tmp_path / "o.onnx"
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--verify"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    printed = invoke("rewrite", tmp_path / "m.onnx", "-o", out, "--verify")
+    assert printed.out.splitlines() == [
         "1 Slice 's1': now another Slice (compose)",
         "slicing nodes: 2 before, 1 after",
         "all outputs are bit-equal on onnxruntime's CPU provider",
     ]
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out)]) == 2
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--overwrite", "--passes", "merge,x"]) == 2
-    assert "pass 'x' is not known; known are strided, fold, " in capsys.readouterr().err
+    invoke("rewrite", tmp_path / "m.onnx", "-o", out, code=2)
+    printed = invoke("rewrite", tmp_path / "m.onnx", "-o", out, "--overwrite", "--passes", "merge,x", code=2)
+    assert "pass 'x' is not known; known are strided, fold, " in printed.err
 
 
 @pytest.mark.parametrize("change", [rewrite, harden_for_directml])

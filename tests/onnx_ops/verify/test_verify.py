@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import TensorProto
 from onnx_models import parse, save
 from platforms import ended_by
@@ -78,16 +79,14 @@ def shift_start(model: ir.Model) -> None:
 
 class TestCommand:
     def test_a_rewriting_that_changes_values_is_found_and_leaves_no_file(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
     ) -> None:
         break_rewriting(monkeypatch, shift_start)
         path = saved(tmp_path, sliced())
-        assert main(["rewrite", str(path), "-o", str(tmp_path / "unverified.onnx")]) == 0
+        invoke("rewrite", path, "-o", tmp_path / "unverified.onnx")
         assert (tmp_path / "unverified.onnx").exists()
         (tmp_path / "unverified.onnx").unlink()
-        capsys.readouterr()
-        assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
-        said = capsys.readouterr()
+        said = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=1)
         assert (
             said.err
             == f"sliceport: did not write {tmp_path / 'o.onnx'}, because the rewritten model computes something else\n"
@@ -104,14 +103,15 @@ class TestCommand:
         assert len(list(tmp_path.iterdir())) == 2
 
     def test_json_lists_the_different_outputs(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
     ) -> None:
         path, out = saved(tmp_path, sliced()), tmp_path / "o.onnx"
-        assert main(["rewrite", str(path), "-o", str(out), "--verify", "--format", "json"]) == 0
-        assert json.loads(capsys.readouterr().out)["different_outputs"] == []
+        printed = invoke("rewrite", path, "-o", out, "--verify", "--format", "json")
+        assert json.loads(printed.out)["different_outputs"] == []
         break_rewriting(monkeypatch, shift_start)
-        assert main(["rewrite", str(path), "-o", str(out), "--verify", "--format", "json", "--overwrite"]) == 1
-        report = json.loads(capsys.readouterr().out)
+        report = json.loads(
+            invoke("rewrite", path, "-o", out, "--verify", "--format", "json", "--overwrite", code=1).out
+        )
         assert report["different_outputs"] == ["y"]
         assert len(report["differences"]) == 2
 
@@ -125,11 +125,10 @@ class TestCommand:
         ids=["open shape", "invalid", "sequence input"],
     )
     def test_what_cannot_be_verified_leaves_no_file(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], graph: str, reason: str
+        self, tmp_path: Path, invoke: Invoke, graph: str, reason: str
     ) -> None:
         path, out = saved(tmp_path, parse(graph)), tmp_path / "o.onnx"
-        assert main(["rewrite", str(path), "-o", str(out), "--verify"]) == 2
-        said = capsys.readouterr().err
+        said = invoke("rewrite", path, "-o", out, "--verify", code=2).err
         assert "the changed model could not be verified, so it is not kept: " in said
         assert reason in said
         assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
@@ -141,16 +140,16 @@ class TestCommand:
         assert sliceport.rewrite(saved(tmp_path, sliced()), tmp_path / "o.onnx", verify=True).is_clean
 
     def test_missing_onnxruntime_is_named(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
         path, out = saved(tmp_path, sliced()), tmp_path / "o.onnx"
-        assert main(["rewrite", str(path), "-o", str(out), "--verify"]) == 2
-        assert "could not be verified, so it is not kept: onnxruntime is needed" in capsys.readouterr().err
+        printed = invoke("rewrite", path, "-o", out, "--verify", code=2)
+        assert "could not be verified, so it is not kept: onnxruntime is needed" in printed.err
         assert not out.exists()
 
     def test_a_model_that_computes_other_values_each_time_is_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         original, numbers = Side.run, iter(range(100))
 
@@ -160,16 +159,16 @@ class TestCommand:
 
         monkeypatch.setattr(Side, "run", run)
         path = saved(tmp_path, sliced())
-        assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 2
-        assert "the original model computes different values in each run for 'y'" in capsys.readouterr().err
+        printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
+        assert "the original model computes different values in each run for 'y'" in printed.err
 
-    def test_a_model_that_ends_the_engine_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_model_that_ends_the_engine_is_refused(self, tmp_path: Path, invoke: Invoke) -> None:
         constants = f"<int64[1] low = {{{-(2**63)}}}, int64[1] minus = {{-1}}>"
         model = parse(f"(int64[1] x) => (y) {constants} {{ high = Div (low, minus)  y = Add (x, high) }}")
         path = saved(tmp_path, model)
-        assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 2
-        assert f"its process {ended_by('SIGFPE')}" in capsys.readouterr().err
-        assert main(["compare", str(saved(tmp_path, sliced()))]) == 0
+        printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
+        assert f"its process {ended_by('SIGFPE')}" in printed.err
+        invoke("compare", saved(tmp_path, sliced()))
 
 
 def test_a_divisor_gets_values_that_are_not_zero(tmp_path: Path) -> None:
@@ -363,11 +362,11 @@ def _double(model: ir.Model, name: str) -> None:
     value.const_value = ir.tensor(value.const_value.numpy() * 2, name=name)
 
 
-def test_missing_external_data_leave_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_external_data_leave_no_file(tmp_path: Path, invoke: Invoke) -> None:
     path = weights_outside(tmp_path, 1024)
     (tmp_path / "m.bin").unlink()
-    assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 2
-    assert "the changed model could not be verified, so it is not kept" in capsys.readouterr().err
+    printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
+    assert "the changed model could not be verified, so it is not kept" in printed.err
     assert not (tmp_path / "o.onnx").exists()
 
 
@@ -514,12 +513,11 @@ def test_verifier_that_is_not_known_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["--verify"], ["--verify=onnxruntime-cpu"], ["--verify", "onnxruntime-cpu"]])
 def test_hardening_is_verified_without_directml(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke, words: list[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
     before = save(OPEN, tmp_path / "before.onnx")
-    assert main(["harden", "-o", str(tmp_path / "o.onnx"), *words, str(before)]) == 0
-    assert "all outputs are bit-equal" in capsys.readouterr().out
+    assert "all outputs are bit-equal" in invoke("harden", "-o", tmp_path / "o.onnx", *words, before).out
 
 
 def test_model_in_memory_is_verified_on_directml(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ import numpy as np
 import onnx
 import pytest
 from amounts import amount, some
+from command_line import Invoke
 from lying_runtime import KINDS
 from planted_faults import part_of
 
-from sliceport.cli.main import main
 from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
@@ -168,20 +168,18 @@ def run_apart(folder: Path, *words: str, runtime: str = "lying_runtime", **varia
 
 
 def test_command_line_finds_the_node(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(model, "model.onnx")
     name = node_of(model, 12).name
-    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 0
-    assert "round 1: 16 models for a range of 64 nodes" in capsys.readouterr().out
-    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 2
-    assert "exists" in capsys.readouterr().err
+    printed = invoke("probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8")
+    assert "round 1: 16 models for a range of 64 nodes" in printed.out
+    assert "exists" in invoke("probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8", code=2).err
     for number in (1, 2):
         done = run_apart(tmp_path / str(number), LIE=f"always {name}")
         assert done.returncode == 0, done.stderr
-        assert main(["diff", "model.onnx", "--against", f"{number}/results.json", "-o", str(number + 1)]) == 1
-        printed = capsys.readouterr().out
+        printed = invoke("diff", "model.onnx", "--against", f"{number}/results.json", "-o", number + 1, code=1).out
         assert ("the first node that differs is one of" in printed) == (number == 1)
     assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in printed
     assert (tmp_path / "3" / "issue.md").exists()
@@ -363,11 +361,9 @@ def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: 
 @pytest.mark.parametrize(
     "word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto", "--seed=1", "--seeds=2"]
 )
-def test_options_without_effect_are_refused(
-    model: Path, tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["diff", str(model), "--against", str(tmp_path / "results.json"), word]) == 2
-    assert f"which take no {word.partition('=')[0]}." in capsys.readouterr().err
+def test_options_without_effect_are_refused(model: Path, tmp_path: Path, word: str, invoke: Invoke) -> None:
+    printed = invoke("diff", model, "--against", tmp_path / "results.json", word, code=2)
+    assert f"which take no {word.partition('=')[0]}." in printed.err
 
 
 @pytest.mark.parametrize("mode", ["names", "weights"])
