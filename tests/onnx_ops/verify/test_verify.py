@@ -447,9 +447,6 @@ def test_large_weights_stay_in_their_file(tmp_path: Path) -> None:
 
 
 OPEN = "(float[n,3] x) => (y) { y = Identity (x) }"
-RIGHT_FOR_TWO = """(float[n,3] x) => (y) <int64[1] first = {0}, int64[1] two = {2}> {
-    y = Slice (x, first, two)
-}"""
 
 
 def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
@@ -461,30 +458,30 @@ def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
     assert verification.is_equal
 
 
-def test_difference_at_another_size_is_found(tmp_path: Path) -> None:
-    before, after = save(OPEN, tmp_path / "before.onnx"), save(RIGHT_FOR_TWO, tmp_path / "after.onnx")
-    (difference, _) = verify_rewriting(before, after).differences
-    assert "with input_shapes={'x': (3, 3)}: its shape is [2, 3], expected [3, 3]" in difference.message
-
-
-def test_difference_without_elements_is_found(tmp_path: Path) -> None:
-    before = save("(float[n,3] x) => (y) { y = Shape (x) }", tmp_path / "before.onnx")
-    text = """(float[n,3] x) => (y) <int64[2] one = {1, 1}> { sizes = Shape (x)  y = Max (sizes, one) }"""
-    after = save(text, tmp_path / "after.onnx")
-    (difference, _) = verify_rewriting(before, after).differences
-    assert "with input_shapes={'x': (0, 3)}: first at index [0], computed 1, expected 0" in difference.message
-
-
-def test_wrong_float_without_elements_is_found(tmp_path: Path) -> None:
-    """Blame the model after, although some kernels leave such floats unwritten, for the model before is steady."""
-    before = save("(float[n,3] x) => (y) <int64[1] first = {0}> { y = ReduceSum (x, first) }", tmp_path / "before.onnx")
-    text = """(float[n,3] x) => (y) <int64[1] first = {0}, float one = {1}> {
-        n = Shape <start = 0, end = 1> (x)  empty = Equal (n, first)  sum = ReduceSum (x, first)
-        y = Where (empty, one, sum)
-    }"""
-    after = save(text, tmp_path / "after.onnx")
-    (difference, _) = verify_rewriting(before, after).differences
-    assert "with input_shapes={'x': (0, 3)}: first at index [0, 0], computed 1.0, expected 0.0" in difference.message
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("{ y = Identity (x) }", "{ y = Slice (x, first, two) }", "(3, 3)}: its shape is [2, 3], expected [3, 3]"),
+        (
+            "{ y = Shape (x) }",
+            "{ sizes = Shape (x)  y = Max (sizes, ones) }",
+            "(0, 3)}: first at index [0], computed 1, expected 0",
+        ),
+        # The model after is blamed, although some kernels leave such floats unwritten, for the model before is steady.
+        (
+            "{ y = ReduceSum (x, first) }",
+            """{ n = Shape <start = 0, end = 1> (x)  empty = Equal (n, first)  sum = ReduceSum (x, first)
+                y = Where (empty, one, sum) }""",
+            "(0, 3)}: first at index [0, 0], computed 1.0, expected 0.0",
+        ),
+    ],
+    ids=["another size", "no elements", "a float of no elements"],
+)
+def test_difference_at_some_sizes_is_found(tmp_path: Path, before: str, after: str, message: str) -> None:
+    constants = "<int64[1] first = {0}, int64[1] two = {2}, int64[2] ones = {1, 1}, float one = {1}>"
+    models = (parse(f"(float[n,3] x) => (y) {constants} {nodes}") for nodes in (before, after))
+    (difference, _) = verify(tmp_path, *models).differences
+    assert f"with input_shapes={{'x': {message}" in difference.message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fills memory by mallopt of glibc")
