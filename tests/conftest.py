@@ -72,6 +72,14 @@ def zoo() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that has what a clone has."""
+    from pages import make_clone
+
+    return make_clone(tmp_path_factory.mktemp("clone"))
+
+
 @pytest.fixture
 def invoke(capsys: pytest.CaptureFixture[str]) -> Invoke:
     """Return a function that runs a command line in this process, checks its exit code and returns what it printed."""

@@ -15,7 +15,7 @@ from amounts import some
 from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import parse
-from openvino_models import MASKS
+from openvino_models import MASKS, kinds
 
 import ov_ext
 
@@ -53,10 +53,6 @@ def random_inputs(model: ov.Model, shapes: dict[str, list[int]]) -> list[np.ndar
 def fused(compiled: ov.CompiledModel) -> bool:
     """Return whether the plugin fused a rotary embedding, slices included, into an operator that rounds differently."""
     return any(node.get_rt_info()["layerType"].value == "RoPE" for node in compiled.get_runtime_model().get_ops())
-
-
-def kinds(model: ov.Model) -> list[str]:
-    return [node.get_type_name() for node in model.get_ordered_ops()]
 
 
 def with_slices() -> list[Path]:

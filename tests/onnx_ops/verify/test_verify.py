@@ -21,6 +21,7 @@ from command_line import Invoke
 from onnx import TensorProto
 from onnx_models import parse, save
 from platforms import ended_by
+from running import as_array
 
 import sliceport
 from onnx_ops import passes
@@ -46,11 +47,6 @@ SHAPES["rule_symbolic.onnx"] = {"x": [2, 5, 8]}
 def sliced(start: int = 1, end: int = 5) -> onnx.ModelProto:
     """Parse a model that slices its input, `x` of 8 elements, along axis 0."""
     return parse(f"(float[8] x) => (y) <int64[1] s = {{{start}}}, int64[1] e = {{{end}}}> {{ y = Slice (x, s, e) }}")
-
-
-def array_of(value: Value) -> npt.NDArray[Any]:
-    assert isinstance(value, np.ndarray)
-    return value
 
 
 def saved(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
@@ -155,7 +151,7 @@ class TestCommand:
 
         def run(side: Side, model: WholeModel, inputs: Mapping[str, Any]) -> dict[str, Value]:
             values = original(side, model, inputs)
-            return {name: array_of(value) + np.float32(next(numbers)) for name, value in values.items()}
+            return {name: as_array(value) + np.float32(next(numbers)) for name, value in values.items()}
 
         monkeypatch.setattr(Side, "run", run)
         path = saved(tmp_path, sliced())
@@ -235,7 +231,7 @@ class TestDifferences:
         def run(side: Side, model: WholeModel, inputs: Mapping[str, Any]) -> dict[str, Value]:
             values = original(side, model, inputs)
             if side.options["level"] == "all" and onnx.ModelProto.FromString(model.data).graph.name == "after":
-                values["y"] = array_of(values["y"]) + np.float32(factor)
+                values["y"] = as_array(values["y"]) + np.float32(factor)
             return values
 
         monkeypatch.setattr(Side, "run", run)
@@ -287,7 +283,7 @@ class TestDefaults:
         given = {"w": np.array(7, np.float32), "e": np.array([3])}
         result = verify(tmp_path, self.model(), self.model(), inputs=given)
         assert [dict(run.inputs)["w"] for run in result.runs] == [7] * 3
-        assert array_of(result.runs[0].outputs["y"]).shape == (2,)
+        assert as_array(result.runs[0].outputs["y"]).shape == (2,)
 
     def test_before_version_4_defaults_are_constants(self, tmp_path: Path) -> None:
         model = self.model(ir_version=3)

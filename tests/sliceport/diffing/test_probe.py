@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import random
@@ -14,7 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import pytest
 from amounts import amount, some
 from command_line import Invoke
 from lying_runtime import KINDS
+from onnx_models import parse
 from planted_faults import part_of
 
 from sliceport.diffing.difference import Tolerance
@@ -76,19 +78,11 @@ def random_model(count: int, seed: int, element: int = onnx.TensorProto.FLOAT) -
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
 
 
-def load_program(folder: Path) -> Any:
-    """Return probe.py in a folder as a module."""
-    spec = importlib.util.spec_from_file_location("probe_on_device", folder / "probe.py")
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    return program
-
-
 def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
     """Run a probe in this process, and return its results."""
-    program = load_program(folder)
+    program: Any = ModuleType("probe_on_device")
+    program.__file__ = str(folder / "probe.py")
+    SourceFileLoader(program.__name__, program.__file__).exec_module(program)
     options = argparse.Namespace(runtime=runtime, provider="P", device="CPU", option=[])
     state, cuts, _ = program.read_probe()
     device = {"runtime": runtime, "version": "1", "place": "P", "platform": "here"}
@@ -179,9 +173,9 @@ def test_command_line_finds_the_node(
     for number in (1, 2):
         done = run_apart(tmp_path / str(number), LIE=f"always {name}")
         assert done.returncode == 0, done.stderr
-        printed = invoke("diff", "model.onnx", "--against", f"{number}/results.json", "-o", number + 1, code=1).out
-        assert ("the first node that differs is one of" in printed) == (number == 1)
-    assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in printed
+        said = invoke("diff", "model.onnx", "--against", f"{number}/results.json", "-o", number + 1, code=1).out
+        assert ("the first node that differs is one of" in said) == (number == 1)
+    assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in said
     assert (tmp_path / "3" / "issue.md").exists()
     assert (tmp_path / "3" / "model.onnx").exists()
 
@@ -346,9 +340,7 @@ def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypat
     assert reading.next_round is not None
     assert reading.next_round.state.low <= 12 < reading.next_round.state.high
     reading.next_round.write(tmp_path / "2")
-    reading = read_results(model, run_here(tmp_path / "2"))
-    part = part_of(reading.report)
-    assert part.case.culprit.name == name
+    assert part_of(read_results(model, run_here(tmp_path / "2")).report).case.culprit.name == name
 
 
 def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: Path) -> None:
@@ -383,28 +375,19 @@ def test_anonymous_probe_holds_no_names(
     reading = read_results(model, run_here(tmp_path / "1"))
     assert reading.next_round is not None
     reading.next_round.write(tmp_path / "2")
-    reading = read_results(model, run_here(tmp_path / "2"))
-    part = part_of(reading.report)
-    assert part.case.culprit.name == proto.graph.node[12].name
+    report = read_results(model, run_here(tmp_path / "2")).report
+    assert part_of(report).case.culprit.name == proto.graph.node[12].name
 
 
 def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"w{i}" for i in range(40)]
-    nodes = [
-        onnx.helper.make_node("MatMul", ["x" if i == 0 else f"v{i - 1}", f"w{i}"], [f"v{i}"], name=f"matmul_{i}")
-        for i in range(40)
-    ]
+    nodes = "  ".join(f"[matmul_{i}] v{i + 1} = MatMul (v{i}, w{i})" for i in range(40))
+    proto = parse(f"(float[2,64] v0) => (float[2,64] v40) {{ {nodes} }}")
     drawn = np.random.default_rng(0)
-    weights = [np.linalg.qr(drawn.standard_normal((64, 64)))[0].astype(np.float32) for _ in names]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "chain",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 64])],
-        [onnx.helper.make_tensor_value_info("v39", onnx.TensorProto.FLOAT, [2, 64])],
-        [onnx.numpy_helper.from_array(weight, name) for weight, name in zip(weights, names, strict=True)],
-    )
+    for i in range(40):
+        weight = np.linalg.qr(drawn.standard_normal((64, 64)))[0].astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, f"w{i}"))
     model = tmp_path / "chain.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), model)
+    onnx.save(proto, model)
     monkeypatch.setenv("LIE", "always matmul_38")
     first = probe(model, tmp_path / "1")
     whole = 40 * 64 * 64 * 4
