@@ -15,6 +15,7 @@ import pytest
 from amounts import some
 from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import parse
 from sessions import compute
 
 from onnx_ops import strided_slice_op
@@ -319,16 +320,12 @@ def test_a_strided_slice_of_nothing_with_other_axes(
     shape: list[int], begin: list[int], end: list[int], masks: dict[str, Any], names: tuple[str, ...] | None
 ) -> None:
     """Its shape is not that of the data: what comes between its Slice and the new or dropped axes is not either."""
-    node = helper.make_node("StridedSlice", ["x", "b", "e"], ["v"], "cut", domain="ov_ext", **masks)
-    graph = helper.make_graph(
-        [node, helper.make_node("Shape", ["v"], ["s"]), helper.make_node("Neg", ["v"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info(name) for name in ("y", "s")],
-        [numpy_helper.from_array(np.array(values), name) for name, values in (("b", begin), ("e", end))],
+    attributes = ", ".join(f"{name} = {mask}" for name, mask in masks.items())
+    bounds = ", ".join(
+        f"int64[{len(bound)}] {name} = {{{str(bound)[1:-1]}}}" for name, bound in (("b", begin), ("e", end))
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ov_ext", 1)]
-    plain = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    nodes = f"[cut] v = ov_ext.StridedSlice<{attributes}>(x, b, e)  s = Shape(v)  y = Neg(v)"
+    plain = parse(f"(float{shape} x) => (y, s) <{bounds}> {{ {nodes} }}", 17, 9, ov_ext=1)
     runnable = from_proto(plain)
     strided_slice_op.embed_function(runnable)
     try:
