@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import onnx_ir as ir
 import pytest
 from amounts import some
 from command_line import Invoke
-from onnx_models import parse
+from onnx_models import integers, parse
 from platforms import require_reshape_of_no_elements, require_shader_model_6
 from sessions import compute
 
@@ -40,8 +41,7 @@ def model(
     **constants: Sequence[int],
 ) -> onnx.ModelProto:
     """Parse nodes that read `x` and constants."""
-    lists = (f"int64[{len(values)}] {name} = {{{', '.join(map(str, values))}}}" for name, values in constants.items())
-    head = f"({element}[{', '.join(map(str, shape))}] x) => ({outputs}) <{', '.join(lists)}>"
+    head = f"({element}[{', '.join(map(str, shape))}] x) => ({outputs}) <{integers(**constants)}>"
     return onnx.shape_inference.infer_shapes(parse(f"{head} {{ {nodes} }}", opset), data_prop=True)
 
 
@@ -69,7 +69,7 @@ def data(shape: Sequence[int], element: npt.DTypeLike = np.float32) -> np.ndarra
     return values.reshape(shape)
 
 
-def split_node(opset: int, parts: str, axis: int, sizes: list[int] | None) -> tuple[str, dict[str, list[int]]]:
+def split_node(opset: int, parts: str, axis: int, sizes: list[int] | None) -> tuple[str, dict[str, Any]]:
     """Return a Split as text, and its constants."""
     reads, attributes = "x", f"axis = {axis}"
     if sizes is None and opset >= 18:
@@ -233,7 +233,7 @@ def sliced(
 ) -> onnx.ModelProto:
     given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     reads = ", ".join(name if values is not None else "" for name, values in given.items()).rstrip(", ")
-    constants = {name: values for name, values in given.items() if values is not None}
+    constants: dict[str, Any] = {name: values for name, values in given.items() if values is not None}
     return model(f"[slice] y = Slice(x, {reads})", shape, opset=13, **constants)
 
 

@@ -14,8 +14,8 @@ import onnx_ir as ir
 import pytest
 from amounts import some
 from command_line import Invoke
-from onnx import TensorProto, helper, numpy_helper
-from onnx_models import parse
+from onnx import TensorProto, helper
+from onnx_models import integers, parse
 from sessions import compute
 
 from onnx_ops import strided_slice_op
@@ -30,41 +30,17 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 MODELS = Path(__file__).parents[3] / "models"
 
 
-def slices(
-    *chain: Sequence[list[int] | None] | None,
-    shape: Sequence[int | str],
-    opset: int = 13,
-    outputs: Sequence[str] = ("y",),
-    extra: Sequence[onnx.NodeProto] = (),
-) -> onnx.ModelProto:
-    """Build a chain of Slices by (starts, ends, axes, steps), and of an Identity for each None."""
-    nodes, initializers, value = [], [], "x"
+def slices(*chain: Sequence[list[int] | None], shape: Sequence[int | str]) -> onnx.ModelProto:
+    """Build a chain of Slices by (starts, ends, axes, steps), where only the steps may be None."""
+    nodes, constants, value = [], dict[str, list[int]](), "x"
     for i, parameters in enumerate(chain):
         out = "y" if i == len(chain) - 1 else f"v{i}"
-        if parameters is None:
-            nodes.append(helper.make_node("Identity", [value], [out]))
-        elif opset < 10:
-            starts, ends, axes, _ = parameters
-            nodes.append(helper.make_node("Slice", [value], [out], f"s{i}", starts=starts, ends=ends, axes=axes))
-        else:
-            names = []
-            for name, listed in zip("beat", parameters, strict=True):
-                names.append("" if listed is None else f"{name}{i}")
-                if listed is not None:
-                    initializers.append(numpy_helper.from_array(np.array(listed, np.int64), names[-1]))
-            while not names[-1]:
-                names.pop()
-            nodes.append(helper.make_node("Slice", [value, *names], [out], f"s{i}"))
-        value = out
-    graph = helper.make_graph(
-        [*nodes, *extra],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        initializers,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return onnx.shape_inference.infer_shapes(proto)  # data_prop ends onnx before 1.21 at backward slices of nothing
+        lists = {f"{name}{i}": listed for name, listed in zip("beat", parameters, strict=True) if listed is not None}
+        nodes.append(f"[s{i}] {out} = Slice({', '.join([value, *lists])})")
+        constants, value = constants | lists, out
+    head = f"(float[{', '.join(map(str, shape))}] x) => (y) <{integers(**constants)}>"
+    # data_prop ends onnx before 1.21 at backward slices of nothing
+    return onnx.shape_inference.infer_shapes(parse(f"{head} {{ {'  '.join(nodes)} }}", 13))
 
 
 def rewritten(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -321,11 +297,8 @@ def test_a_strided_slice_of_nothing_with_other_axes(
 ) -> None:
     """Its shape is not that of the data: what comes between its Slice and the new or dropped axes is not either."""
     attributes = ", ".join(f"{name} = {mask}" for name, mask in masks.items())
-    bounds = ", ".join(
-        f"int64[{len(bound)}] {name} = {{{str(bound)[1:-1]}}}" for name, bound in (("b", begin), ("e", end))
-    )
     nodes = f"[cut] v = ov_ext.StridedSlice<{attributes}>(x, b, e)  s = Shape(v)  y = Neg(v)"
-    plain = parse(f"(float{shape} x) => (y, s) <{bounds}> {{ {nodes} }}", 17, 9, ov_ext=1)
+    plain = parse(f"(float{shape} x) => (y, s) <{integers(b=begin, e=end)}> {{ {nodes} }}", 17, 9, ov_ext=1)
     runnable = from_proto(plain)
     strided_slice_op.embed_function(runnable)
     try:

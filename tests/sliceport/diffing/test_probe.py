@@ -65,17 +65,14 @@ def random_model(count: int, seed: int, element: int = onnx.TensorProto.FLOAT) -
             options.append(("skip", [a, chance.choice(values[-5:-1])]))
         kind, reads = chance.choice(options)
         for op, names in [("Add", reads), ("Mul", [f"v{i}", "half"])] if kind == "skip" else [(kind, reads)]:
-            nodes.append(onnx.helper.make_node(op, names, [f"v{i}"], name=f"{op.lower()}_{i}"))
+            nodes.append(f"[{op.lower()}_{i}] v{i} = {op} ({', '.join(names)})")
             i += 1
         values.append(f"v{i - 1}")
-    graph = onnx.helper.make_graph(
-        nodes,
-        "random",
-        [onnx.helper.make_tensor_value_info("x", element, ["rows", 8])],
-        [onnx.helper.make_tensor_value_info(values[-1], element, None)],
-        [onnx.numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()],
-    )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    name = onnx.TensorProto.DataType.Name(element).lower()
+    proto = parse(f"({name}[rows, 8] x) => ({name}[a, b] {values[-1]}) {{ {'  '.join(nodes)} }}", 18, 9)
+    tensors = [onnx.numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()]
+    proto.graph.initializer.extend(tensors)
+    return proto
 
 
 def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
