@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 import openvino as ov
 import pytest
+from onnx_models import save
 from openvino import opset8
 
 import ov_ext
@@ -29,16 +30,10 @@ Call = Callable[..., Any]
 @pytest.fixture
 def onnx_file(tmp_path: Path) -> Path:
     """Save a model that needs a size, and whose slice needs inference."""
-    proto = onnx.parser.parse_model(
-        """<ir_version: 9, opset_import: ["" : 17]> g (float[n,6] x) => (float[m,k] y) {
-            s = Constant <value_ints = [1]> ()
-            e = Constant <value_ints = [3]> ()
-            z = Neg (x)
-            y = Slice (z, s, e, s)
-        }"""
+    nodes = (
+        "s = Constant <value_ints = [1]> ()  e = Constant <value_ints = [3]> ()  z = Neg (x)  y = Slice (z, s, e, s)"
     )
-    onnx.save(proto, tmp_path / "m.onnx")
-    return tmp_path / "m.onnx"
+    return save(f"(float[n,6] x) => (float[m,k] y) {{ {nodes} }}", tmp_path / "m.onnx", 17, 9)
 
 
 @pytest.fixture

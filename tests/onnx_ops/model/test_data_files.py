@@ -33,10 +33,7 @@ from sliceport.errors import ModelError, UsageError
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
 g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>
 {
-    y = Slice (x, s, e)
-    c = Constant <value = int64[1] {1}> ()
-    z = Slice (y, c, e)
-    v = own.f (x, e)
+    y = Slice (x, s, e)  c = Constant <value = int64[1] {1}> ()  z = Slice (y, c, e)  v = own.f (x, e)
 }
 <domain: "own", opset_import: ["" : 13]>
 f (p, q) => (r) { t = Constant <value = int64[1] {1}> () r = Slice (p, t, q) }
