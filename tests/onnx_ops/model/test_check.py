@@ -15,12 +15,8 @@ from onnx_ops.model.check import check_proto
 from sliceport.errors import ModelError
 
 TEXT = """<ir_version: 10, opset_import: ["" : 13, "own" : 1]>
-g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}>
-{
-    a, b = Split (x)
-    s = Constant <value = int64[1] {1}> ()
-    y = Slice (x, s, e)
-    z = own.f (x)
+g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}> {
+    a, b = Split (x)  s = Constant <value = int64[1] {1}> ()  y = Slice (x, s, e)  z = own.f (x)
 }
 <domain: "own", opset_import: ["" : 13]>
 f (p) => (q) { q = Relu (p) }
