@@ -14,9 +14,11 @@ from typing import Any
 import fork_server
 import pytest
 import sandbox_child
+from command_line import Invoke, Printed
 from hypothesis import HealthCheck, settings
 from processes import SMALL_HEAPS
 
+from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.device import install, validator
 from sliceport.engines import directml as shared
@@ -68,6 +70,31 @@ def zoo() -> Path:
     if not folder.is_dir():
         pytest.skip("no zoo beside the project")
     return folder
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that has what a clone has."""
+    from pages import make_clone
+
+    return make_clone(tmp_path_factory.mktemp("clone"))
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Invoke:
+    """Return a function that runs a command line in this process, checks its exit code and returns what it printed."""
+
+    def run(*words: object, code: object = 0) -> Printed:
+        capsys.readouterr()
+        try:
+            ended_with: object = main([str(word) for word in words])
+        except SystemExit as exit_:  # of the parser
+            ended_with = exit_.code
+        printed = Printed(*capsys.readouterr())
+        assert ended_with == code, printed.err
+        return printed
+
+    return run
 
 
 class Renewed(device.Device):

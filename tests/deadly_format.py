@@ -62,12 +62,8 @@ def _say_and_abort() -> None:
     os.abort()
 
 
-def _refuse() -> None:
-    raise ModelError("it is refused.")
-
-
-def _raise() -> None:
-    raise ZeroDivisionError("it divides\nby 0")
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _spin() -> None:
@@ -89,16 +85,6 @@ def _fill_the_disk() -> None:
         raise UsageError(f"output 'model' cannot be written ({error.strerror}).") from None
 
 
-def _use_up_memory() -> None:
-    """Run out of memory in a process of its own."""
-    supervisor.call(bytearray, HUGE, timeout=60)
-
-
-def _lose_a_worker() -> None:
-    """Lose a process that somebody kills."""
-    supervisor.call(signal.raise_signal, signal.SIGKILL, timeout=60)
-
-
 class _Odd(Program):
     """A program that JSON cannot hold."""
 
@@ -113,10 +99,6 @@ class _Infinite(Program):
         return {"a": [math.nan, math.inf, 1.5]}
 
 
-def _slow() -> None:
-    time.sleep(0.5)
-
-
 _ACTIONS: dict[str, Callable[[], Any]] = {
     "": lambda: None,
     "change": lambda: None,
@@ -129,16 +111,16 @@ _ACTIONS: dict[str, Callable[[], Any]] = {
     "system exit": lambda: sys.exit("enough"),
     "hang": lambda: time.sleep(600),
     "spin": _spin,
-    "slow": _slow,
+    "slow": lambda: time.sleep(0.5),
     "allocate": _allocate,
     "bad_alloc": _die_of_bad_alloc,
-    "refuse": _refuse,
-    "raise": _raise,
+    "refuse": lambda: _raise(ModelError("it is refused.")),
+    "raise": lambda: _raise(ZeroDivisionError("it divides\nby 0")),
     "kill parent": _kill_parent,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "fill the disk": _fill_the_disk,
-    "use up memory": _use_up_memory,
-    "lose a worker": _lose_a_worker,
+    "use up memory": lambda: supervisor.call(bytearray, HUGE, timeout=60),  # in a process of its own
+    "lose a worker": lambda: supervisor.call(signal.raise_signal, signal.SIGKILL, timeout=60),
     "be odd": lambda: _Odd(LATEST, ()),
     "be infinite": lambda: _Infinite(LATEST, ()),
 }

@@ -172,11 +172,6 @@ def _reshape(d: _Draw) -> Drawn:
     return allowzero, [d.data(), _list([*wanted, d.pick((-1, -1, count))] if d.number(0, 5) else wanted)]
 
 
-def _compress(d: _Draw) -> Drawn:
-    attributes = {"axis": d.axis()} if d.rank and d.number(0, 3) else {}
-    return attributes, [d.data(), np.asarray(d.rng.integers(0, 2, d.number(0, 6)), bool)]
-
-
 def _gather(d: _Draw) -> Drawn:
     axis = d.axis()
     size = d.shape[axis] if d.rank else 1
@@ -288,10 +283,6 @@ def _binary(d: _Draw) -> Drawn:
     return {}, [d.data(), d.broadcast()]
 
 
-def _variadic(d: _Draw) -> Drawn:
-    return {}, [d.data(), *[d.broadcast() for _ in range(d.number(0, 3))]]
-
-
 def _trilu(d: _Draw) -> Drawn:
     data = d.array(*d.shape, *[d.pick(_SIZES)] * (2 - min(d.rank, 2)))
     return {"upper": d.number(0, 2)}, [data, d.pick((np.array(d.number(-3, 4)), None))]
@@ -300,10 +291,6 @@ def _trilu(d: _Draw) -> Drawn:
 def _constant_of_shape(d: _Draw) -> Drawn:
     value = {"value": numpy_helper.from_array(d.array(1))} if d.number(0, 4) else {}
     return value, [_list(d.shape)]
-
-
-def _cast(d: _Draw) -> Drawn:
-    return {"to": d.pick(_CASTS)}, [d.data()]
 
 
 def _expand(d: _Draw) -> Drawn:
@@ -382,7 +369,7 @@ _MAKERS: dict[str, Callable[[_Draw], Drawn]] = {
     "Not": _typed(_unary, np.bool_),
     "BitwiseNot": _typed(_unary, *_INTEGERS),
     **dict.fromkeys(("Div", "Mod"), _divide),
-    **dict.fromkeys(("Min", "Max"), _variadic),
+    **dict.fromkeys(("Min", "Max"), lambda d: ({}, [d.data(), *[d.broadcast() for _ in range(d.number(0, 3))]])),
     **dict.fromkeys([f"Reduce{kind}" for kind in _REDUCING.split()], _reduce),
     **dict.fromkeys(("ArgMax", "ArgMin"), _arg),
     **dict.fromkeys(_OF_ONE_AXIS.split(), _typed(lambda d: ({"axis": d.axis()}, [d.data()]), np.float32)),
@@ -395,7 +382,10 @@ _MAKERS: dict[str, Callable[[_Draw], Drawn]] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "EyeLike": lambda d: ({"k": d.number(-5, 5)}, [d.array(d.pick(_SIZES), d.pick(_SIZES))]),
-    "Compress": _compress,
+    "Compress": lambda d: (
+        {"axis": d.axis()} if d.rank and d.number(0, 3) else {},
+        [d.data(), np.asarray(d.rng.integers(0, 2, d.number(0, 6)), bool)],
+    ),
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
@@ -412,7 +402,7 @@ _MAKERS: dict[str, Callable[[_Draw], Drawn]] = {
     ),
     "Expand": _expand,
     "Tile": lambda d: ({}, [d.data(), _list([d.number(0, 3) for _ in d.shape])]),
-    "Cast": _cast,
+    "Cast": lambda d: ({"to": d.pick(_CASTS)}, [d.data()]),
     "Shape": _shape,
     "OneHot": _one_hot,
     "TopK": _top_k,
@@ -480,15 +470,11 @@ class Verdict:
     wrong: str = ""
 
 
-def _shape_of(array: Array | TensorProto) -> Sequence[int]:
-    return list(array.dims) if isinstance(array, TensorProto) else array.shape
-
-
 def check_case(case: NodeCase) -> Verdict:
     """Compare the facts that are inferred for the node's outputs with the tensors that onnxruntime computes."""
     model = case.model
-    sizes = [size for array in (*case.feeds.values(), *model.graph.initializer) for size in _shape_of(array)]
-    if _CRASHES_ON_EMPTY and 0 in sizes:
+    shapes = [*(array.shape for array in case.feeds.values()), *(tensor.dims for tensor in model.graph.initializer)]
+    if _CRASHES_ON_EMPTY and any(0 in shape for shape in shapes):
         return Verdict(ran=False)
     facts = propagate(model.SerializeToString())
     try:

@@ -26,6 +26,13 @@ def parse(graph: str, opset: int = 18, ir_version: int = 8, **domains: int) -> o
     return parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> g {graph}")
 
 
+def integers(**lists: Sequence[int]) -> str:
+    """Return lists of integers as the text of a graph's initializers."""
+    return ", ".join(
+        f"int64[{len(values)}] {name} = {{{', '.join(map(str, values))}}}" for name, values in lists.items()
+    )
+
+
 def read_model(path: Path) -> ir.Model:
     """Read a model's file into onnx-ir, as the commands do that change it."""
     return to_ir(read_to_change(path))

@@ -29,6 +29,14 @@ def listed(shape: ov.PartialShape) -> list[Any] | None:
     return [d.get_length() if d.is_static else [d.get_min_length(), d.get_max_length()] for d in shape]
 
 
+def kinds(model: ov.Model) -> list[str]:
+    return [node.get_type_name() for node in model.get_ordered_ops()]
+
+
+def pick(random: np.random.Generator, *options: Any) -> Any:
+    return options[int(random.integers(len(options)))]
+
+
 def parameter(sizes: Sizes, element: ov.Type | str = "f32") -> ov.Node:
     return ov.op.Parameter(getattr(ov.Type, element) if isinstance(element, str) else element, partial_shape(sizes))
 

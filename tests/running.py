@@ -21,13 +21,14 @@ def as_bytes(array: npt.NDArray[np.generic]) -> Bytes:
     return flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
 
 
+def as_array(value: object) -> npt.NDArray[Any]:
+    assert isinstance(value, np.ndarray)
+    return value
+
+
 def as_arrays(results: Iterable[object]) -> list[npt.NDArray[Any]]:
     """Return the results of a session of onnxruntime, all of them tensors."""
-    arrays = []
-    for result in results:
-        assert isinstance(result, np.ndarray)
-        arrays.append(result)
-    return arrays
+    return [as_array(result) for result in results]
 
 
 def padded(data: Bytes, size: int) -> Bytes:

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from pages import ROOT, VALUE, examples, make_clone, pages, python_blocks, read, run_example, run_python, synopses
+from pages import ROOT, VALUE, examples, pages, python_blocks, read, run_example, run_python, synopses
 
 from sliceport.cli.main import make_parser
 
@@ -20,11 +20,6 @@ PAGES = [name for name in pages() if name != "README.md"]
 PYTHON = [(name, i) for name in pages() for i in range(len(python_blocks(name)))]
 EXAMPLES = [(name, i) for name in pages() for i in range(len(examples(name)))]
 PROSE = [*pages(), *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_clone(tmp_path_factory.mktemp("clone"))
 
 
 def test_every_example_is_collected() -> None:

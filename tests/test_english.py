@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-
-def load_checker() -> Any:
-    path = Path(__file__).parents[1] / ".ci" / "check_english.py"
-    spec = importlib.util.spec_from_file_location("check_english", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-CHECKER = load_checker()
+CHECKER: Any = ModuleType("check_english")
+CHECKER.__file__ = str(Path(__file__).parents[1] / ".ci" / "check_english.py")
+SourceFileLoader(CHECKER.__name__, CHECKER.__file__).exec_module(CHECKER)
 
 
 def check(folder: Path, source: str, name: str = "module.py") -> list[tuple[int, str]]:

@@ -11,15 +11,10 @@ from pathlib import Path
 
 import pytest
 from forked import run
-from pages import ROOT, blocks, examples, make_clone, python_blocks, read
+from pages import ROOT, blocks, examples, python_blocks, read
 from platforms import POSIX
 
 README = "README.md"
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_clone(tmp_path_factory.mktemp("clone"))
 
 
 def test_every_example_is_collected() -> None:

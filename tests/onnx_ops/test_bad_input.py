@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from command_line import Invoke
 from onnx import TensorProto
 from onnx_models import parse
 
 import sliceport
-from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
 GOOD = "(float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }"
 
 
-def refused(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
-    """Return the one sentence that `lower` prints about a file, after exit code 2."""
-    code = main(["lower", str(path), *options])
-    out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
-    assert err.startswith("sliceport: ")
-    assert err.count("\n") == 1
-    assert err.endswith(".\n")
-    assert "Traceback" not in err
-    return err
+Refusal = Callable[[Path | onnx.ModelProto], str]
+
+
+@pytest.fixture
+def refusal(invoke: Invoke, tmp_path: Path) -> Refusal:
+    """Return a function that returns the one sentence that `lower` prints about a model, after exit code 2."""
+
+    def lower(model: Path | onnx.ModelProto) -> str:
+        out, err = invoke("lower", model if isinstance(model, Path) else write(tmp_path, model), code=2)
+        assert out == ""
+        assert err.startswith("sliceport: ")
+        assert err.count("\n") == 1
+        assert err.endswith(".\n")
+        assert "Traceback" not in err
+        return err
+
+    return lower
 
 
 def write(tmp_path: Path, model: onnx.ModelProto) -> Path:
@@ -55,20 +63,18 @@ class TestFiles:
         ids=["missing", "a folder", "empty", "text"],
     )
     def test_paths_without_a_model_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None, message: str
+        self, tmp_path: Path, refusal: Refusal, name: str, content: str | None, message: str
     ) -> None:
         if content is not None:
             (tmp_path / name).write_text(content)
-        assert message in refused(capsys, tmp_path / name)
+        assert message in refusal(tmp_path / name)
 
-    def test_truncated_files_and_random_bytes_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path
-    ) -> None:
+    def test_truncated_files_and_random_bytes_are_refused(self, tmp_path: Path, refusal: Refusal, models: Path) -> None:
         data = (models / "rule_subgraphs.onnx").read_bytes()
         contents = [data[: int(len(data) * part)] for part in (0.001, 0.1, 0.5, 0.9, 0.999)]
         for content in (*contents, *(np.random.default_rng(seed).bytes(997) for seed in range(5))):
             (tmp_path / "m.onnx").write_bytes(content)
-            refused(capsys, tmp_path / "m.onnx")
+            refusal(tmp_path / "m.onnx")
 
 
 class TestGraphs:
@@ -84,21 +90,17 @@ class TestGraphs:
             ("(float[4] x) => (float[4] y) { z = Relu (x) }", "graph 'g' has output 'y', which nothing in it defines"),
         ],
     )
-    def test_names_that_break_the_rules_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
-    ) -> None:
-        assert message in refused(capsys, write(tmp_path, parse(text, 13)))
+    def test_names_that_break_the_rules_are_refused(self, refusal: Refusal, text: str, message: str) -> None:
+        assert message in refusal(parse(text, 13))
 
     def test_unsorted_graphs_are_sorted(self) -> None:
         text = "(float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (h) h = Relu (x) }"
         assert sliceport.lower(parse(text, 13)).summary["lowered"] == 1
 
-    def test_negative_dimensions_of_an_input_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_negative_dimensions_of_an_input_are_refused(self, refusal: Refusal) -> None:
         model = parse(GOOD, 13)
         model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -6
-        assert "input 'x' has dimension -6 on axis 1, below 0" in refused(capsys, write(tmp_path, model))
+        assert "input 'x' has dimension -6 on axis 1, below 0" in refusal(model)
 
     @pytest.mark.parametrize(
         ("fields", "message"),
@@ -108,45 +110,39 @@ class TestGraphs:
         ],
         ids=["negative", "external"],
     )
-    def test_bad_tensors_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], message: str
-    ) -> None:
-        assert message in refused(capsys, write(tmp_path, model_with(**fields)))
+    def test_bad_tensors_are_refused(self, refusal: Refusal, fields: dict[str, Any], message: str) -> None:
+        assert message in refusal(model_with(**fields))
 
-    def test_two_initializers_of_one_name_are_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_two_initializers_of_one_name_are_refused(self, refusal: Refusal) -> None:
         model = model_with(dims=[1], float_data=[0.0])
         model.graph.initializer.append(model.graph.initializer[0])
-        assert "defines initializer 'w' twice" in refused(capsys, write(tmp_path, model))
+        assert "defines initializer 'w' twice" in refusal(model)
 
-    def test_a_model_without_operator_set_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_model_without_operator_set_is_refused(self, refusal: Refusal) -> None:
         model = parse(GOOD, 13)
         del model.opset_import[:]
-        assert "it imports no operator set" in refused(capsys, write(tmp_path, model))
+        assert "it imports no operator set" in refusal(model)
 
-    def test_a_subgraph_that_reads_an_undefined_value_is_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path
-    ) -> None:
+    def test_a_subgraph_that_reads_an_undefined_value_is_refused(self, refusal: Refusal, models: Path) -> None:
         model = onnx.load(models / "rule_subgraphs.onnx")
         branch = next(a.g for n in model.graph.node for a in n.attribute if a.name == "else_branch")
         branch.node[0].input[0] = "nowhere"
-        assert "reads value 'nowhere', which nothing defines" in refused(capsys, write(tmp_path, model))
+        assert "reads value 'nowhere', which nothing defines" in refusal(model)
 
     @pytest.mark.parametrize(
         "location", ["../secret", "/etc/passwd", "a/../../b", "C:\\secret", "\\\\host\\share", "..\\secret", "\\root"]
     )
-    def test_paths_that_leave_the_folder_are_refused(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], location: str
-    ) -> None:
+    def test_paths_that_leave_the_folder_are_refused(self, refusal: Refusal, location: str) -> None:
         model = model_with(dims=[4], data_location=TensorProto.EXTERNAL)
         model.graph.initializer[0].external_data.add(key="location", value=location)
-        message = refused(capsys, write(tmp_path, model))
+        message = refusal(model)
         assert "tensor 'w' is stored at" in message
         assert "which leaves the model's folder" in message
 
 
 @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
 def test_errors_after_reading_name_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, invoke: Invoke, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:
         raise ModelError("something is wrong.")
@@ -156,5 +152,4 @@ def test_errors_after_reading_name_the_file(
     monkeypatch.setattr("onnx_ops.passes.harden_directml.harden_for_directml", failing)
     path = write(tmp_path, parse(GOOD, 13))
     output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
-    assert main([command, str(path), *output]) == 2
-    assert capsys.readouterr().err == f"sliceport: '{path}': something is wrong.\n"
+    assert invoke(command, path, *output, code=2).err == f"sliceport: '{path}': something is wrong.\n"

@@ -15,6 +15,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from amounts import amount
+from command_line import Invoke
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -30,7 +31,6 @@ from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
 from onnx_ops.verify.run import compare
-from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, as_slice
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -221,9 +221,7 @@ def test_the_function_needs_opset_14() -> None:
 
 
 @pytest.mark.parametrize("with_function", [False, True])
-def test_models_with_the_operator_are_lowered_and_compared(
-    tmp_path: Path, with_function: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_with_the_operator_are_lowered_and_compared(tmp_path: Path, with_function: bool, invoke: Invoke) -> None:
     """Check that `x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
     spec = StridedSliceSpec((0, 0, 1, 2), (0, 0, 9, 0), None, Masks((), (), (0, 1), (0, 0, 0, 1), (1,)))
     constants = [helper.make_node("Constant", [], [name], value_ints=[n]) for name, n in (("a", 1), ("b", 2))]
@@ -239,8 +237,7 @@ def test_models_with_the_operator_are_lowered_and_compared(
     assert report.is_clean
     assert [comparison.status for comparison in report.comparisons] == ["equal"] * 2
     out = tmp_path / "o.onnx"
-    assert main(["rewrite", str(path), "-o", str(out), "--format", "json"]) == 0
-    assert '"replacement": "Slice, Squeeze, Unsqueeze"' in capsys.readouterr().out
+    assert '"replacement": "Slice, Squeeze, Unsqueeze"' in invoke("rewrite", path, "-o", out, "--format", "json").out
     rewritten = onnx.load(out)
     assert not rewritten.functions
     assert [opset.domain for opset in rewritten.opset_import] == [""]

@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino_backends import THERE, using
-from openvino_models import MASKS, constant, parameter
+from openvino_models import MASKS, constant, parameter, pick
 from openvino_processes import answers
 
 import ov_ext
@@ -18,10 +18,6 @@ from sliceport.errors import ModelError
 
 SENTENCE = re.compile(r"(StridedSlice1|Slice8) '[^'\n]*': [^\n]*\.(\s|$)")
 HUGE = [2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
-
-
-def pick(random: np.random.Generator, *options: Any) -> Any:
-    return options[int(random.integers(len(options)))]
 
 
 def bad_list(random: np.random.Generator, count: int) -> Any:

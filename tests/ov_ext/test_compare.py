@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 import pytest
+from command_line import Invoke
 from forked import run
 from openvino import opset1, opset8
 from openvino_forms_child import Built
@@ -18,7 +19,6 @@ from ov_ext.compare import compare
 from ov_ext.format import FORMAT
 from ov_ext.one_node import OneNode
 from ov_ext.read import read_slicing_nodes, slicing_nodes
-from sliceport.cli.main import main
 from sliceport.defects.cases import OpenVINOCase
 from sliceport.defects.table import DEFECTS
 from sliceport.directml import device
@@ -42,9 +42,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.xml"
 
 
-def test_executors_agree_on_each_operator(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(path)]) == 0
-    assert "8 comparisons with openvino" in capsys.readouterr().out
+def test_executors_agree_on_each_operator(path: Path, invoke: Invoke) -> None:
+    assert "8 comparisons with openvino" in invoke("compare", path).out
     report = compare(path)
     assert {c.executor for c in report.comparisons} == set(FORMAT.default_executors[1:])
     assert all(c.status == "equal" and c.bytes_compared > 0 for c in report.comparisons)
@@ -70,11 +69,10 @@ def test_directml_agrees(path: Path, directml: device.Device) -> None:
     assert [c.status for c in report.comparisons] == ["equal"] * 3
 
 
-def test_wrong_result_of_the_plugin_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_result_of_the_plugin_is_a_finding(tmp_path: Path, invoke: Invoke) -> None:
     masks = {"begin_mask": [1], "shrink_axis_mask": [1]}
     ov.save_model(one_slice("StridedSlice", [3, 2], ([1], [2], [1]), masks), str(tmp_path / "m.xml"))
-    assert main(["compare", str(tmp_path / "m.xml"), "--format", "json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(invoke("compare", tmp_path / "m.xml", "--format", "json", code=1).out)
     assert {c["executor"]: c["status"] for c in report["comparisons"]} == {
         "openvino-cpu": "mismatch",
         "ov_ext": "equal",
@@ -144,7 +142,7 @@ def test_executors_agree_on_exports(tmp_path: Path, name: str) -> None:
     assert any(c.status == "equal" for c in report.comparisons)
 
 
-def test_bad_arguments_are_refused(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_are_refused(path: Path, tmp_path: Path, invoke: Invoke) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     for more, sentence in (
         (["--executors", "openvino,onnxruntime-cpu"], "executor 'onnxruntime-cpu' is not known"),
@@ -152,5 +150,4 @@ def test_bad_arguments_are_refused(path: Path, tmp_path: Path, capsys: pytest.Ca
         (["--input", f"x={tmp_path / 'a.npy'}"], "--input is for ONNX models"),
         (["--input-shapes", "y:1"], "the model has no input 'y'"),
     ):
-        assert main(["compare", str(path), *more]) == 2
-        assert sentence in capsys.readouterr().err
+        assert sentence in invoke("compare", path, *more, code=2).err

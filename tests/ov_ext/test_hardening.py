@@ -102,28 +102,25 @@ def test_long_axis_behind_a_new_one_stays_in_its_place() -> None:
     assert model.output(0).get_partial_shape() == ov.PartialShape([1, 2**24 + 1])
 
 
-def test_indices_of_4_bits_of_an_open_number_still_select() -> None:
-    params = [parameter([4, 5]), *(parameter([-1], "i4") for _ in range(4))]
-    model = ov.Model([opset8.slice(*params)], params, "m")
-    assert [change.replacement for change in harden(model).changes] == ["Slice"]
-    packed = [ov.Tensor(ov.Type.i4, ov.Shape([1])) for _ in range(4)]
-    for tensor, index in zip(packed, (1, 4, 2, 1), strict=True):
-        tensor.data.reshape(-1).view(np.uint8)[:] = index
+@pytest.mark.parametrize(
+    ("op", "entries", "nibbles", "kept"),
+    [
+        ("Slice", -1, [[1], [4], [2], [1]], np.s_[:, 1:4:2]),
+        ("StridedSlice", 3, [[0x21, 0], [0x33, 0]], np.s_[1:3, 2:3]),  # begin is 1, 2, 0 and end is 3, 3, 0
+    ],
+    ids=["of an open number", "before an ellipsis of no axis"],
+)
+def test_indices_of_4_bits_still_select(op: str, entries: int, nibbles: list[list[int]], kept: tuple[slice]) -> None:
+    params = [parameter([4, 5]), *(parameter([entries], "i4") for _ in nibbles)]
+    masks = {"ellipsis_mask": [0, 0, 1]} if op == "StridedSlice" else {}
+    model = ov.Model([make(op, params, masks, ours=False)], params, "m")
+    assert [change.replacement for change in harden(model).changes] == [op]
+    packed = [ov.Tensor(ov.Type.i4, ov.Shape([abs(entries)])) for _ in nibbles]
+    for tensor, values in zip(packed, nibbles, strict=True):
+        tensor.data.reshape(-1).view(np.uint8)[:] = values
     data, out = np.arange(20, dtype=np.float32).reshape(4, 5), ov.Tensor(ov.Type.f32, ov.Shape([0]))
     assert model.evaluate([out], [ov.Tensor(data), *packed])
-    assert np.array_equal(out.data, data[:, 1:4:2])
-
-
-def test_indices_of_4_bits_before_an_ellipsis_of_no_axis_still_select() -> None:
-    params = [parameter([4, 3]), *(parameter([3], "i4") for _ in range(2))]
-    model = ov.Model([make("StridedSlice", params, {"ellipsis_mask": [0, 0, 1]}, ours=False)], params, "m")
-    assert [change.replacement for change in harden(model).changes] == ["StridedSlice"]
-    packed = [ov.Tensor(ov.Type.i4, ov.Shape([3])) for _ in range(2)]
-    for tensor, nibbles in zip(packed, ([0x21, 0], [0x33, 0]), strict=True):  # begin is 1, 2, 0 and end is 3, 3, 0
-        tensor.data.reshape(-1).view(np.uint8)[:] = nibbles
-    data, out = np.arange(12, dtype=np.float32).reshape(4, 3), ov.Tensor(ov.Type.f32, ov.Shape([0]))
-    assert model.evaluate([out], [ov.Tensor(data), *packed])
-    assert np.array_equal(out.data, data[1:3, 2:3])
+    assert np.array_equal(out.data, data[kept])
 
 
 def test_shrink_at_run_time_beside_other_slices_is_hardened() -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 import pytest
+from command_line import Invoke
 from openvino import opset13
 
 import ov_ext
 from ov_ext.compare import compare
 from ov_ext.error_text import last_sentence
-from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -50,12 +50,12 @@ def test_loop_that_ends_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["lower"], ["harden", "-o", "hard.xml"]], ids=lambda words: words[0])
 def test_timeout_ends_an_endless_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = saved(tmp_path, ENDLESS)
-    assert main([*words, str(path), "--timeout", "3"]) == 2
-    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
+    printed = invoke(*words, path, "--timeout", "3", code=2)
+    assert printed.err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
     assert not (tmp_path / "hard.xml").exists()
 
 

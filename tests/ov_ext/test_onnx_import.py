@@ -12,12 +12,12 @@ import onnx
 import openvino as ov
 import pytest
 from amounts import some
-from onnx import TensorProto, helper, numpy_helper
-from onnx_models import parse
-from openvino_models import MASKS
+from command_line import Invoke
+from onnx import numpy_helper
+from onnx_models import integers, parse
+from openvino_models import MASKS, kinds
 
 import ov_ext
-from sliceport.cli.main import main
 
 MODELS = Path(__file__).parents[2] / "models"
 ZOO = MODELS.parents[1] / "shared" / "zoo"
@@ -55,10 +55,6 @@ def fused(compiled: ov.CompiledModel) -> bool:
     return any(node.get_rt_info()["layerType"].value == "RoPE" for node in compiled.get_runtime_model().get_ops())
 
 
-def kinds(model: ov.Model) -> list[str]:
-    return [node.get_type_name() for node in model.get_ordered_ops()]
-
-
 def with_slices() -> list[Path]:
     """Return the models that OpenVINO reads and runs with its built-in operators."""
     return [path for path in FILES if path.name not in (*WITH_FUNCTIONS, *ENDS_THE_PROCESS)]
@@ -90,29 +86,19 @@ def test_strings_are_sliced(core: ov.Core) -> None:
     assert core.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
 
 
-def convert(graph: onnx.GraphProto, opset: int, *domains: str) -> ov.Model:
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+def convert(graph: str, opset: int) -> ov.Model:
+    model = parse(graph, opset, ov_ext=1)
     return ov.convert_model(io.BytesIO(model.SerializeToString()), extension=ov_ext.onnx_extensions())
 
 
-def slice_graph(opset: int, parameters: dict[str, Any], *, run_time: bool = False) -> onnx.GraphProto:
-    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])]
-    initializers = []
+def slice_graph(opset: int, parameters: dict[str, list[int]], *, run_time: bool = False) -> str:
     if opset < 10:
-        node = helper.make_node("Slice", ["x"], ["y"], **parameters)
-    else:
-        names = ["starts", "ends", "axes", "steps"]
-        inputs = [name if name in parameters else "" for name in names]
-        while not inputs[-1]:
-            inputs.pop()
-        node = helper.make_node("Slice", ["x", *inputs], ["y"])
-        for name, listed in parameters.items():
-            array = np.array(listed, np.int64)
-            initializers += [] if run_time else [numpy_helper.from_array(array, name)]
-            values += [helper.make_tensor_value_info(name, TensorProto.INT64, array.shape)] if run_time else []
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    return helper.make_graph([node], "g", values, [result], initializers)
+        attributes = ", ".join(f"{name} = {values}" for name, values in parameters.items())
+        return f"(float[n, 4] x) => (float[a, b] y) {{ y = Slice<{attributes}>(x) }}"
+    reads = ", ".join(name * (name in parameters) for name in ("starts", "ends", "axes", "steps")).rstrip(", ")
+    inputs = "".join(f", int64[{len(values)}] {name}" for name, values in parameters.items())
+    given, constants = (inputs, "") if run_time else ("", integers(**parameters))
+    return f"(float[n, 4] x{given}) => (float[a, b] y) <{constants}> {{ y = Slice(x, {reads}) }}"
 
 
 PARAMETERS = [
@@ -150,15 +136,9 @@ def test_steps_without_axes_are_imported(run_time: bool) -> None:
 def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
     lists = {"begin": [0, 1, 0], "end": [0, 0, 3], **({"strides": [-1, 1, 2]} if steps else {})}
     masks: dict[str, Any] = {"begin_mask": [1, 0, 1], "end_mask": [1], "shrink_axis_mask": [0, 1]}
-    node = helper.make_node("StridedSlice", ["x", *lists], ["y"], domain="ov_ext", **masks)
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array(listed), name) for name, listed in lists.items()],
-    )
-    model = convert(graph, 13, "ov_ext")
+    attributes = ", ".join(f"{name} = {mask}" for name, mask in masks.items())
+    nodes = f"y = ov_ext.StridedSlice<{attributes}>(x, {', '.join(lists)})"
+    model = convert(f"(float[2, 3, 4] x) => (float[a, b] y) <{integers(**lists)}> {{ {nodes} }}", 13)
     (ours,) = [op for op in model.get_ordered_ops() if op.get_type_name() == "StridedSlice1"]
     assert {name: ours.get_attributes()[name] for name in MASKS} == {name: masks.get(name, [0]) for name in MASKS}
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -167,10 +147,9 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", ["openvino", "openvino-cpu"])
-def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_finds_weights_in_another_file(tmp_path: Path, engine: str, invoke: Invoke) -> None:
     model = parse("(float[1, 64] x) => (float[65, 64] y) { y = Concat <axis = 0> (x, w) }", 17)
     model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
-    assert main(["diff", str(path), "--on", engine]) == 0
-    assert "outputs: 1 equal" in capsys.readouterr().out
+    assert "outputs: 1 equal" in invoke("diff", path, "--on", engine).out

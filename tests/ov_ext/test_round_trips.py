@@ -11,7 +11,7 @@ import openvino as ov
 import pytest
 from openvino import opset8
 from openvino_backends import NATIVE, PYTHON, THERE, is_native, using
-from openvino_models import MASKS, constant, if_model, parameter
+from openvino_models import MASKS, constant, if_model, kinds, parameter
 
 import ov_ext
 from ov_ext.hardening import harden
@@ -42,10 +42,6 @@ def run(model: ov.Model | ov.CompiledModel, *given: np.ndarray, device: str = "C
     compiled = model if isinstance(model, ov.CompiledModel) else ov.Core().compile_model(model, device)
     computed: np.ndarray = compiled(list(given) or [DATA])[0]
     return computed
-
-
-def kinds(model: ov.Model) -> list[str]:
-    return [node.get_type_name() for node in model.get_ordered_ops()]
 
 
 def strided(model: ov.Model) -> ov.Node:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from command_line import Invoke
 from onnx_models import save
 from openvino import opset1, opset8
 from openvino_forms_child import Built
@@ -16,7 +17,6 @@ from openvino_models import constant, fixed, make, one_slice, parameter
 import sliceport
 from ov_ext import hardening
 from ov_ext.verify import verify_hardening
-from sliceport.cli.main import main
 from sliceport.defects.cases import OpenVINOCase
 from sliceport.defects.table import DEFECTS
 
@@ -48,23 +48,19 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("words", [["--verify"], ["--verify=openvino-cpu"]])
-def test_right_model_is_written(
-    wrong_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    assert main(["harden", str(wrong_file), "-o", str(tmp_path / "o.xml"), *words]) == 0
-    said = capsys.readouterr().out
+def test_right_model_is_written(wrong_file: Path, tmp_path: Path, invoke: Invoke, words: list[str]) -> None:
+    said = invoke("harden", wrong_file, "-o", tmp_path / "o.xml", *words).out
     assert "all outputs are equal: bit for bit if their elements are only moved" in said
     assert "not compared" not in said
     assert (tmp_path / "o.bin").exists()
 
 
 def test_planted_wrong_rewrite_leaves_no_file(
-    wrong_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    wrong_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     plant(monkeypatch)
     before = sorted(tmp_path.iterdir())
-    assert main(["harden", str(wrong_file), "-o", str(tmp_path / "o.xml"), "--verify"]) == 1
-    said = capsys.readouterr()
+    said = invoke("harden", wrong_file, "-o", tmp_path / "o.xml", "--verify", code=1)
     assert "did not write" in said.err
     for place in ("on openvino-cpu:precision=f32", "by Model.evaluate"):
         assert f"differs {place}: first at index [0, 0], " in said.out

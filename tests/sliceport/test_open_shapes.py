@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from onnx import TensorProto, helper
+from onnx_models import save
 
 import sliceport
 from sliceport.errors import ModelError
@@ -45,15 +45,8 @@ def test_sizes_stay_distinct_where_there_are_many() -> None:
 
 
 def test_shapes_of_a_model_are_chosen(tmp_path: Path) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Split", ["x"], ["y", "z"], "half", axis=1, num_outputs=2)],
-        "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 4])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"],
-    )
-    file = tmp_path / "m.onnx"
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    file.write_bytes(model.SerializeToString())
+    graph = "(float[batch, seq, 4] x) => (y, z) { [half] y, z = Split<axis = 1, num_outputs = 2>(x) }"
+    file = save(graph, tmp_path / "m.onnx")
     assert choose_sizes(declared_shapes(file)) == {"x": (2, 23, 4)}
     assert sliceport.lower(file, input_shapes=choose_sizes(declared_shapes(file))).summary["lowered"] == 1
 

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from command_line import Invoke
 from onnx_models import parse, read_model
 from platforms import POSIX
 
@@ -182,19 +183,17 @@ class TestKept:
         ],
     )
     def test_a_folder_with_another_file_in_it_is_kept(
-        self, tmp_path: Path, lower: list[str], capsys: pytest.CaptureFixture[str], name: str
+        self, tmp_path: Path, lower: list[str], invoke: Invoke, name: str
     ) -> None:
         """Check names like those of results, and weights put beside the annotated model as the README says."""
-        assert main(lower) == 0
+        invoke(*lower)
         mine = tmp_path / "out" / name
         if name.startswith("model.onnx/"):
             mine.parent.unlink()
         mine.parent.mkdir(exist_ok=True, parents=True)
         mine.write_bytes(b"mine")
         before = tree(tmp_path)
-        capsys.readouterr()
-        assert main(lower) == 2
-        assert "which is not overwritten; move it elsewhere" in capsys.readouterr().err
+        assert "which is not overwritten; move it elsewhere" in invoke(*lower, code=2).err
         assert tree(tmp_path) == before
 
     def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, lower: list[str]) -> None:
@@ -206,30 +205,26 @@ class TestKept:
     @POSIX
     @pytest.mark.parametrize("target", ["real.onnx", "nowhere"])
     def test_a_link_is_replaced_and_its_target_kept(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], target: str
+        self, tmp_path: Path, models: Path, invoke: Invoke, target: str
     ) -> None:
         (tmp_path / "real.onnx").write_bytes(b"mine")
         (tmp_path / "link.onnx").symlink_to(target)
         arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
-        assert main(arguments) == 2
-        assert "exists" in capsys.readouterr().err
-        assert main([*arguments, "--overwrite"]) == 0
+        assert "exists" in invoke(*arguments, code=2).err
+        invoke(*arguments, "--overwrite")
         onnx.checker.check_model(tmp_path / "link.onnx")
         assert (tmp_path / "real.onnx").read_bytes() == b"mine"
         assert not (tmp_path / "nowhere").exists()
 
-    def test_the_input_is_kept_without_overwrite(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_input_is_kept_without_overwrite(self, tmp_path: Path, models: Path, invoke: Invoke) -> None:
         data = (models / "rule_siblings.onnx").read_bytes()
         path = tmp_path / "m.onnx"
         path.write_bytes(data)
-        assert main(["rewrite", str(path), "-o", str(path)]) == 2
+        invoke("rewrite", path, "-o", path, code=2)
         assert path.read_bytes() == data
-        assert main(["rewrite", str(path), "-o", str(path), "--overwrite"]) == 0
-        assert "Slice: now Split (siblings)" in capsys.readouterr().out
+        assert "Slice: now Split (siblings)" in invoke("rewrite", path, "-o", path, "--overwrite").out
         onnx.checker.check_model(path)
-        assert main(["lower", str(path), "-o", str(path)]) == 2
+        invoke("lower", path, "-o", path, code=2)
 
 
 class TestNames:
@@ -243,12 +238,11 @@ class TestNames:
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("name", ["n" * 300 + ".onnx", "n" * 5000 + ".onnx", "ä" * 128 + ".onnx"])
     def test_longer_names_are_refused(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
+        self, tmp_path: Path, models: Path, invoke: Invoke, command: str, name: str
     ) -> None:
         for overwrite in ([], ["--overwrite"]):
             arguments = [command, str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name), *overwrite]
-            assert main(arguments) == 2
-            out, err = capsys.readouterr()
+            out, err = invoke(*arguments, code=2)
             assert (out, err.count("\n")) == ("", 1)
             assert "cannot be made (File name too long)" in err or sys.platform == "win32"
         assert list(tmp_path.iterdir()) == []
@@ -400,12 +394,10 @@ class TestWrite:
 
     @POSIX
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
-    def test_a_read_only_folder_is_refused(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_read_only_folder_is_refused(self, tmp_path: Path, models: Path, invoke: Invoke) -> None:
         tmp_path.chmod(0o500)
-        assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "out")]) == 2
-        assert "cannot be made (Permission denied)" in capsys.readouterr().err
+        printed = invoke("lower", models / "rule_siblings.onnx", "-o", tmp_path / "out", code=2)
+        assert "cannot be made (Permission denied)" in printed.err
 
 
 class TestJson:

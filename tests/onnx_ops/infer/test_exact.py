@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 from onnx_node_cases import all_node_tests
-from sessions import run_unoptimized
+from sessions import compute, run_unoptimized
 
 from onnx_ops.infer import exact
 from onnx_ops.infer.exact import evaluate, has_clear_length
@@ -116,9 +116,8 @@ def test_a_range_of_clear_length_has_that_length(bounds: tuple[float, ...], is_c
             g (float a, float b, float c) => (float[n] y) { y = Range(a, b, c) }""")
         for value in (*proto.graph.input, *proto.graph.output):
             value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(given[0].dtype)
-        found = run_unoptimized(proto, *given)
-        assert found is not None
-        assert len(found[0]) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
+        (elements,) = compute(proto, **dict(zip("abc", given, strict=True)))
+        assert len(elements) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
 def test_moved_elements_keep_their_bits() -> None:
@@ -147,6 +146,13 @@ FOLLOWING = {
 }
 
 
+def assert_rewrite_keeps_results(proto: onnx.ModelProto, x: np.ndarray) -> None:
+    model = from_proto(proto)
+    rewrite(model)
+    expected, got = compute(proto, x=x), compute(ir.serde.serialize_model(model), x=x)
+    assert list(map(bits, got)) == list(map(bits, expected))
+
+
 @pytest.mark.parametrize("case", FOLLOWING)
 def test_rewrite_keeps_results_that_follow_from_constants(case: str) -> None:
     proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -155,13 +161,7 @@ def test_rewrite_keeps_results_that_follow_from_constants(case: str) -> None:
         {{ {FOLLOWING[case]} y = Slice(x, n, two) }}""")
     proto.graph.initializer.append(numpy_helper.from_array(np.array([80]), "end"))
     proto.graph.node[-1].input[2] = "end"
-    model = from_proto(proto)
-    rewrite(model)
-    x = np.arange(80, dtype=np.float32)
-    expected, got = run_unoptimized(proto, x), run_unoptimized(ir.serde.serialize_model(model), x)
-    assert expected is not None
-    assert got is not None
-    assert list(map(bits, got)) == list(map(bits, expected))
+    assert_rewrite_keeps_results(proto, np.arange(80, dtype=np.float32))
 
 
 OLD = {
@@ -187,14 +187,7 @@ def test_rewrite_keeps_results_below_opset_11(case: str) -> None:
         {{ {OLD[case]} }}""")
     if "z =" in OLD[case]:
         proto.graph.output.add(name="z")
-    x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    expected = run_unoptimized(proto, x)
-    assert expected is not None
-    model = from_proto(proto)
-    rewrite(model)
-    got = run_unoptimized(ir.serde.serialize_model(model), x)
-    assert got is not None
-    assert list(map(bits, got)) == list(map(bits, expected))
+    assert_rewrite_keeps_results(proto, np.arange(8, dtype=np.float32).reshape(2, 4))
 
 
 def test_casts_that_engines_do_differently_are_left_alone() -> None:

@@ -8,19 +8,15 @@ from typing import Any
 
 import onnx
 import pytest
+from command_line import Invoke
 from onnx import AttributeProto, TensorProto, helper, parser
 
 from onnx_ops.model.check import check_proto
-from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
 TEXT = """<ir_version: 10, opset_import: ["" : 13, "own" : 1]>
-g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}>
-{
-    a, b = Split (x)
-    s = Constant <value = int64[1] {1}> ()
-    y = Slice (x, s, e)
-    z = own.f (x)
+g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}> {
+    a, b = Split (x)  s = Constant <value = int64[1] {1}> ()  y = Slice (x, s, e)  z = own.f (x)
 }
 <domain: "own", opset_import: ["" : 13]>
 f (p) => (q) { q = Relu (p) }
@@ -208,15 +204,13 @@ def test_models_without_their_weights_are_well_formed() -> None:
 
 
 @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
-def test_every_command_prints_the_message_and_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_every_command_prints_the_message_and_the_file(tmp_path: Path, invoke: Invoke, command: str) -> None:
     model = good()
     model.graph.initializer[0].data_type = 0
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
-    assert main([command, str(tmp_path / "m.onnx"), *output]) == 2
-    assert capsys.readouterr() == ("", f"sliceport: '{tmp_path / 'm.onnx'}': tensor 'e' has no element type.\n")
+    printed = invoke(command, tmp_path / "m.onnx", *output, code=2)
+    assert printed == ("", f"sliceport: '{tmp_path / 'm.onnx'}': tensor 'e' has no element type.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 

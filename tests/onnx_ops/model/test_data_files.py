@@ -31,12 +31,8 @@ from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError, UsageError
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
-g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>
-{
-    y = Slice (x, s, e)
-    c = Constant <value = int64[1] {1}> ()
-    z = Slice (y, c, e)
-    v = own.f (x, e)
+g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}> {
+    y = Slice (x, s, e)  c = Constant <value = int64[1] {1}> ()  z = Slice (y, c, e)  v = own.f (x, e)
 }
 <domain: "own", opset_import: ["" : 13]>
 f (p, q) => (r) { t = Constant <value = int64[1] {1}> () r = Slice (p, t, q) }
@@ -231,20 +227,16 @@ def test_large_attributes_do_not_move_into_the_model(
 
 
 EVERYWHERE = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
-g (bool c, float[2] x) => (float[2] y)
-{
-    a = Constant <value = float[2] {2, 2}> ()
-    b = own.many <several = 0> (x)
+g (bool c, float[2] x) => (float[2] y) {
+    a = Constant <value = float[2] {2, 2}> ()  b = own.many <several = 0> (x)
     y = If (c) <
         then_branch = then () => (float[2] d) { e = Constant <value = float[2] {4, 4}> () d = Add (e, x) },
         else_branch = else () => (float[2] f) { f = own.F (c, x) }
     >
 }
 <domain: "own", opset_import: ["" : 18, "own" : 1]>
-F (q, p) => (r)
-{
-    s = Constant <value = float[2] {6, 6}> ()
-    h = own.many <several = 0> (s)
+F (q, p) => (r) {
+    s = Constant <value = float[2] {6, 6}> ()  h = own.many <several = 0> (s)
     r = If (q) <
         then_branch = then () => (float[2] t) { u = Constant <value = float[2] {7, 7}> () t = Add (u, p) },
         else_branch = else () => (float[2] v) { v = Add (p, w) }

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import AttributeProto, TensorProto, helper
+from onnx_models import parse
 
 from onnx_ops.format import FORMAT
 from onnx_ops.model import declared
@@ -30,13 +31,7 @@ def write(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
 
 def make_model() -> onnx.ModelProto:
     """Return a model with an input and nothing external."""
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, None])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return parse("(float[batch, 3, ?] x) => (float[a, b, c] y) { y = Identity (x) }")
 
 
 class TestShapes:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
+from command_line import Invoke
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx_models import read_model
 
@@ -19,7 +20,6 @@ import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.read import read_proto
-from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -138,12 +138,8 @@ class TestSplitVersions:
 
 class TestWhereParametersComeFrom:
     def test_constant_nodes_of_each_kind_are_read(self) -> None:
-        text = """g (float[4,6] x) => (float[2,6] y) {
-            s = Constant <value_ints = [1]> ()
-            e = Constant <value = int64[1] {3}> ()
-            y = Slice (x, s, e)
-        }"""
-        assert shapes(parsed(text)) == [[(2, 6)]]
+        nodes = "s = Constant <value_ints = [1]> ()  e = Constant <value = int64[1] {3}> ()  y = Slice (x, s, e)"
+        assert shapes(parsed(f"g (float[4,6] x) => (float[2,6] y) {{ {nodes} }}")) == [[(2, 6)]]
 
     @pytest.mark.parametrize(
         ("nodes", "shape", "kept"),
@@ -164,14 +160,9 @@ class TestWhereParametersComeFrom:
 
     def test_folding_follows_the_onnx_text_rather_than_numpy(self) -> None:
         """Check a backward start below the axis: index 0, where NumPy and the reference evaluator select nothing."""
-        text = """g (float[4,6] x) => (float[m,6] y) {
-            shape = Shape (x)
-            far = Constant <value_ints = [-9]> ()
-            further = Constant <value_ints = [-20]> ()
-            zero = Constant <value_ints = [0]> ()
-            minus = Constant <value_ints = [-1]> ()
-            four = Slice (shape, far, further, zero, minus)
-            y = Slice (x, zero, four)
+        text = """g (float[4,6] x) => (float[m,6] y)
+            <int64[1] far = {-9}, int64[1] further = {-20}, int64[1] zero = {0}, int64[1] minus = {-1}> {
+            shape = Shape (x)  four = Slice (shape, far, further, zero, minus)  y = Slice (x, zero, four)
         }"""
         program = sliceport.lower(parsed(text))
         assert program.nodes[1].resolved.cuts[0].region.output_shape == (4, 6)
@@ -220,25 +211,16 @@ class TestWhatExportersWrite:
     @pytest.mark.parametrize("opset", [9, 10, 11])
     def test_a_negative_concat_axis_is_read_before_it_was_allowed(self, opset: int) -> None:
         text = """g (float[2,6] x) => (float[2,n] y, float[2,m] z) {
-            a = Concat <axis = -1> (x, x)
-            b = Relu (a)
-            c = Concat <axis = -1> (b, x)
-            y, z = Split <axis = 1> (c)
-        }"""
+            a = Concat <axis = -1> (x, x)  b = Relu (a)  c = Concat <axis = -1> (b, x)  y, z = Split <axis = 1> (c) }"""
         assert shapes(parsed(text, opset)) == [[(2, 9), (2, 9)]]
 
     def test_a_constant_whose_declared_shape_is_open_is_folded(self) -> None:
         """Check TorchScript's indices from NonZero of a constant: their number is known once they are folded."""
         text = """g (float[4,6] x) => (float[n] y) {
-            mask = Constant <value = bool[4] {1, 0, 1, 1}> ()
-            found = NonZero (mask)
-            rows = Transpose <perm = [1, 0]> (found)
-            flat = Squeeze (rows)
-            picked = Gather (x, flat)
-            starts = Constant <value_ints = [1]> ()
-            ends = Constant <value_ints = [3]> ()
-            y = Slice (picked, starts, ends)
-        }"""
+            mask = Constant <value = bool[4] {1, 0, 1, 1}> ()  found = NonZero (mask)
+            rows = Transpose <perm = [1, 0]> (found)  flat = Squeeze (rows)  picked = Gather (x, flat)
+            starts = Constant <value_ints = [1]> ()  ends = Constant <value_ints = [3]> ()
+            y = Slice (picked, starts, ends) }"""
         (node,) = sliceport.lower(parsed(text)).nodes
         assert node.verdict == "lowered"
         assert node.resolved.cuts[0].region.input_shape == (3, 6)
@@ -255,12 +237,8 @@ class TestScopes:
             go = Constant <value = bool {1}> ()
             y, parts = Loop (n, go, x) <
                 body = b (int64 i, bool c, float[4,6] v) => (bool c_out, float[4,6] v_out, float[4,3] left) {
-                    c_out = Identity (c)
-                    left, right = Split <axis = 1> (v)
-                    v_out = Concat <axis = 1> (right, left)
-                }
-            >
-        }"""
+                    c_out = Identity (c)  left, right = Split <axis = 1> (v)  v_out = Concat <axis = 1> (right, left)
+                }> }"""
         (node,) = sliceport.lower(parsed(text)).nodes
         assert (node.verdict, node.node.scope) == ("lowered", ("y.body",))
 
@@ -367,10 +345,7 @@ class TestRefusals:
         assert reason(slice_model(shape=shape, starts=[1], ends=[3])) == expected
 
     def test_one_bad_node_leaves_the_others_alone(self) -> None:
-        text = """g (float[4,6] x) => (float[2,6] a, float[N] b) {
-            a, c = Split (x)
-            b = Slice (x, x, x)
-        }"""
+        text = "g (float[4,6] x) => (float[2,6] a, float[N] b) { a, c = Split (x)  b = Slice (x, x, x) }"
         assert [n.verdict for n in sliceport.lower(parsed(text)).nodes] == ["lowered", "refused"]
 
     def test_strict_raises_the_first_refusal(self) -> None:
@@ -417,18 +392,10 @@ class TestInputShapes:
 
 class TestNames:
     def test_names_are_those_of_the_model_even_where_folding_renames(self) -> None:
-        text = """g (float[4,6] x) => (float[4,3] a, float[4,3] b) {
-            same = Identity (x)
-            shape = Shape (same)
-            axis = Constant <value_ints = [1]> ()
-            end = Constant <value_ints = [2]> ()
-            six = Slice (shape, axis, end)
-            two = Constant <value_ints = [2]> ()
-            half = Div (six, two)
-            zero = Constant <value_ints = [0]> ()
-            a = Slice (same, zero, half, axis)
-            b = Slice (same, half, six, axis)
-        }"""
+        text = """g (float[4,6] x) => (float[4,3] a, float[4,3] b)
+            <int64[1] axis = {1}, int64[1] end = {2}, int64[1] two = {2}, int64[1] zero = {0}> {
+            same = Identity (x)  shape = Shape (same)  six = Slice (shape, axis, end)  half = Div (six, two)
+            a = Slice (same, zero, half, axis)  b = Slice (same, half, six, axis) }"""
         nodes = read_slicing_nodes(IrModel.prepared(ir.serde.deserialize_model(parsed(text))))
         assert [(n.input, n.outputs) for n in nodes] == [("shape", ("six",)), ("same", ("a",)), ("same", ("b",))]
 
@@ -440,14 +407,13 @@ class TestNames:
 
 def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
     model = slice_model(starts=[1], ends=[3])
-    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4])
-    weight.data_location = TensorProto.EXTERNAL
+    weight = model.graph.initializer.add(name="w", data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
     weight.external_data.add(key="location", value="none.bin")
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     assert isinstance(read_model(tmp_path / "m.onnx").graph.initializers["w"].const_value, ir.ExternalTensor)
 
 
-def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) -> None:
     plain = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x) => (float[2] y) <int64[1] i = {1}> { y = Neg(x) z = Slice(x, i, i) }""")
     trained = onnx.ModelProto.FromString(plain.SerializeToString())
@@ -470,8 +436,7 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.Cap
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):
-            assert main([command, str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx")]) == 2
-            assert message in capsys.readouterr().err
+            assert message in invoke(command, tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", code=2).err
     assert not (tmp_path / "o.onnx").exists()
 
 

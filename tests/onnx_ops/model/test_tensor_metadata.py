@@ -15,8 +15,7 @@ from onnx_ops.model.io import write_model
 from onnx_ops.model.read import read_any
 
 TEXT = """(bool c) => (float[2] y, float[2] u) <float[2] weight = {1, 2}> {
-    k = Constant <value = float[2] in_node {1, 2}> ()
-    u = own.Unknown (k)
+    k = Constant <value = float[2] in_node {1, 2}> ()  u = own.Unknown (k)
     chosen = If (c) <
         then_branch = then () => (float[2] out) <float[2] inner = {1, 2}> { out = Identity (inner) },
         else_branch = else () => (float[2] out) <float[2] inner = {1, 2}> { out = Identity (inner) }

@@ -9,7 +9,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
-from onnx import TensorProto, helper
+from onnx import helper
+from onnx_models import parse
 from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
 from sessions import open_session
@@ -58,15 +59,12 @@ def constants(names: list[str]) -> Iterator[onnx.NodeProto]:
 
 def constants_in_branch(names: list[str]) -> list[onnx.NodeProto]:
     """Return the nodes of `constants` in a branch of an If."""
-    inside = [*constants(names), helper.make_node("Constant", [], ["out"], value_float=1.0)]
-    output = helper.make_tensor_value_info("out", TensorProto.FLOAT, [])
-    body = helper.make_graph(inside, "body", [], [output])
-    other = helper.make_graph([helper.make_node("Constant", [], ["out"], value_float=1.0)], "other", [], [output])
-    condition = helper.make_tensor("value", TensorProto.BOOL, [], [True])
-    return [
-        helper.make_node("Constant", [], ["condition"], value=condition),
-        helper.make_node("If", ["condition"], ["chosen"], then_branch=body, else_branch=other),
-    ]
+    proto = parse("""() => (float chosen) <bool condition = {1}> {
+        chosen = If (condition) <then_branch = body () => (float out) { out = Constant <value_float = 1.0> () },
+            else_branch = other () => (float out) { out = Constant <value_float = 1.0> () }> }""")
+    proto.graph.node[0].attribute[0].g.node.extend(constants(names))
+    condition = helper.make_node("Constant", [], ["condition"], value=proto.graph.initializer[0])
+    return [condition, *proto.graph.node]
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -19,6 +19,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
@@ -30,7 +31,6 @@ from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.passes.harden_portable import harden_portably
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.passes.simplification import simplify
-from sliceport.cli.main import main
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
 from sliceport.defects.profiles import PROFILES
@@ -309,11 +309,10 @@ def test_facts_in_functions_hold_at_all_calls() -> None:
         assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
 
 
-def test_commands_name_the_contested_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_name_the_contested_node(tmp_path: Path, invoke: Invoke) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), path)
-    assert main(["harden", str(path), "-o", str(tmp_path / "h.onnx")]) == 1
-    said = capsys.readouterr().out
+    said = invoke("harden", path, "-o", tmp_path / "h.onnx", code=1).out
     assert f"1 Slice 'c': {BACKWARD_TO_THE_GREATEST.reason}: left as it is" in said
-    assert main(["rewrite", str(path), "-o", str(tmp_path / "r.onnx"), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["contested"][0]["reason"] == BACKWARD_TO_THE_GREATEST.reason
+    printed = invoke("rewrite", path, "-o", tmp_path / "r.onnx", "--format", "json")
+    assert json.loads(printed.out)["contested"][0]["reason"] == BACKWARD_TO_THE_GREATEST.reason

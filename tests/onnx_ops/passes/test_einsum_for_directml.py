@@ -71,16 +71,18 @@ def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
     assert harden_for_directml(einsum(equation)).changes == ()
 
 
-@pytest.mark.parametrize("sizes", [("2,1,4", "5,3,4"), ("2,3,4", "5,1,4"), ("2,1,4", "5,n,4")])
-def test_einsum_that_broadcasts_a_summed_label_is_named(sizes: tuple[str, str]) -> None:
-    graph = f'(float[{sizes[0]}] x, float[{sizes[1]}] z) => (float y) {{ y = Einsum<equation = "abc,dbc->ad">(x, z) }}'
-    (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
-    assert change.replacement is None
-
-
-def test_einsum_that_may_sum_nothing_of_a_broadcast_batch_is_named() -> None:
-    """onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element instead of 4."""
-    graph = '(float[1,2,n] x, float[4,n,2] z) => (float y) { y = Einsum<equation = "bca,bac->b">(x, z) }'
+@pytest.mark.parametrize(
+    ("equation", "left", "right"),
+    [
+        ("abc,dbc->ad", "2,1,4", "5,3,4"),
+        ("abc,dbc->ad", "2,3,4", "5,1,4"),
+        ("abc,dbc->ad", "2,1,4", "5,n,4"),
+        ("bca,bac->b", "1,2,n", "4,n,2"),  # onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element, not 4
+    ],
+    ids=["left", "right", "open", "nothing summed of a batch"],
+)
+def test_einsum_that_broadcasts_a_summed_label_or_a_batch_is_named(equation: str, left: str, right: str) -> None:
+    graph = f'(float[{left}] x, float[{right}] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
     (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
     assert change.replacement is None
 

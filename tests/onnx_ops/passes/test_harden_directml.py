@@ -14,7 +14,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
-from onnx import TensorProto, helper, numpy_helper
+from command_line import Invoke
+from onnx_models import integers, parse
 from platforms import require_reshape_of_no_elements, require_shader_model_6
 from sessions import compute
 
@@ -32,22 +33,16 @@ PROVIDER = "1.24.4"
 
 
 def model(
-    nodes: Sequence[onnx.NodeProto],
+    nodes: str,
     shape: Sequence[int | str],
-    outputs: Sequence[str] = ("y",),
+    outputs: str = "y",
     opset: int = 18,
-    element: int = TensorProto.FLOAT,
-    **constants: npt.ArrayLike,
+    element: str = "float",
+    **constants: Sequence[int],
 ) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", element, shape)],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [numpy_helper.from_array(np.array(values, np.int64), name) for name, values in constants.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    """Parse nodes that read `x` and constants."""
+    head = f"({element}[{', '.join(map(str, shape))}] x) => ({outputs}) <{integers(**constants)}>"
+    return onnx.shape_inference.infer_shapes(parse(f"{head} {{ {nodes} }}", opset), data_prop=True)
 
 
 def hardened(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[tuple[str | None, list[str]]]]:
@@ -74,15 +69,17 @@ def data(shape: Sequence[int], element: npt.DTypeLike = np.float32) -> np.ndarra
     return values.reshape(shape)
 
 
-def split_node(
-    opset: int, parts: list[str], axis: int, sizes: list[int] | None
-) -> tuple[onnx.NodeProto, dict[str, Any]]:
-    if sizes is None:
-        more: dict[str, Any] = {"num_outputs": len(parts)} if opset >= 18 else {}
-        return helper.make_node("Split", ["x"], parts, "split", axis=axis, **more), {}
-    if opset < 13:
-        return helper.make_node("Split", ["x"], parts, "split", axis=axis, split=sizes), {}
-    return helper.make_node("Split", ["x", "sizes"], parts, "split", axis=axis), {"sizes": sizes}
+def split_node(opset: int, parts: str, axis: int, sizes: list[int] | None) -> tuple[str, dict[str, Any]]:
+    """Return a Split as text, and its constants."""
+    reads, attributes = "x", f"axis = {axis}"
+    if sizes is None and opset >= 18:
+        attributes += f", num_outputs = {len(parts.split(', '))}"
+    elif sizes is not None and opset < 13:
+        attributes += f", split = {sizes}"
+    elif sizes is not None:
+        reads = "x, sizes"
+    text = f"[split] {parts} = Split<{attributes}>({reads})"
+    return text, {"sizes": sizes} if sizes is not None and opset >= 13 else {}
 
 
 def gated(
@@ -92,11 +89,10 @@ def gated(
     sizes: list[int] | None = None,
     factor: str = "a",
     gate: str = "b",
-    element: int = TensorProto.FLOAT,
+    element: str = "float",
 ) -> onnx.ModelProto:
-    parts = ["a", "b"] if sizes is None else ["a", "b", "c"][: len(sizes)]
-    split, constants = split_node(opset, parts, axis, sizes)
-    nodes = [split, helper.make_node("Sigmoid", [gate], ["s"]), helper.make_node("Mul", [factor, "s"], ["y"])]
+    split, constants = split_node(opset, "a, b, c" if sizes and sizes[2:] else "a, b", axis, sizes)
+    nodes = f"{split}  s = Sigmoid({gate})  y = Mul({factor}, s)"
     return model(nodes, shape, opset=opset, element=element, **constants)
 
 
@@ -118,14 +114,9 @@ class TestGatedSplits:
         same_on_cpu(before, after, data((6, 2)))
 
     def test_other_uses_and_graph_outputs_stay(self) -> None:
-        split, constants = split_node(18, ["a", "b", "c"], 1, [1, 1, 2])
-        nodes = [
-            split,
-            helper.make_node("Sigmoid", ["a"], ["s"]),
-            helper.make_node("Mul", ["s", "b"], ["y"]),
-            helper.make_node("Neg", ["c"], ["n"]),
-        ]
-        before = model(nodes, [2, 4], ("y", "n", "c", "a"), **constants)
+        split, constants = split_node(18, "a, b, c", 1, [1, 1, 2])
+        nodes = f"{split}  s = Sigmoid(a)  y = Mul(s, b)  n = Neg(c)"
+        before = model(nodes, [2, 4], "y, n, c, a", **constants)
         after, done = hardened(before)
         assert done == [("Slice", ["one part gates another"])]
         kinds = [node.op_type for node in after.graph.node if node.op_type != "Constant"]
@@ -134,11 +125,7 @@ class TestGatedSplits:
 
     @pytest.mark.parametrize("function", ["Tanh", "Relu", "Neg"])
     def test_other_functions_are_left(self, function: str) -> None:
-        nodes = [
-            helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2),
-            helper.make_node(function, ["b"], ["s"]),
-            helper.make_node("Mul", ["a", "s"], ["y"]),
-        ]
+        nodes = f"a, b = Split<axis = 0, num_outputs = 2>(x)  s = {function}(b)  y = Mul(a, s)"
         assert hardened(model(nodes, [4, 2]))[1] == []
 
     def test_sizes_that_are_not_known_are_a_finding(self) -> None:
@@ -166,13 +153,13 @@ class TestGatedSplits:
         same_on_cpu(before, ir.serde.serialize_model(graph), data((4, 2)))
 
     @pytest.mark.parametrize(("shape", "axis"), [((2, 4), 1), ((4, 3), 0), ((1, 6, 5), 1), ((1, 2, 3, 8), -1)])
-    @pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.FLOAT16])
+    @pytest.mark.parametrize("element", ["float", "float16"])
     def test_provider_is_right_after_hardening(
-        self, directml: device.Device, shape: tuple[int, ...], axis: int, element: int
+        self, directml: device.Device, shape: tuple[int, ...], axis: int, element: str
     ) -> None:
         """onnxruntime 32146: wrong before, right after."""
         assert directml.facts()["onnxruntime"] == PROVIDER
-        kind = helper.tensor_dtype_to_np_dtype(element)
+        kind = np.float32 if element == "float" else np.float16
         before = gated(list(shape), axis, element=element)
         after, _ = hardened(before)
         x = data(shape, kind)
@@ -188,8 +175,8 @@ class TestEmptyParts:
     @pytest.mark.parametrize("sizes", [[0, 4], [1, 0, 3], [4, 0], [0, 0, 4]])
     def test_on_both_providers(self, directml: device.Device, sizes: list[int]) -> None:
         parts = [f"p{i}" for i in range(len(sizes))]
-        split, constants = split_node(13, parts, 1, sizes)
-        before = model([split], [2, 4], parts, 13, **constants)
+        split, constants = split_node(13, ", ".join(parts), 1, sizes)
+        before = model(split, [2, 4], ", ".join(parts), 13, **constants)
         after, done = hardened(before)
         assert done == [("Slice", ["a part is empty"])]
         x = data((2, 4))
@@ -203,16 +190,15 @@ class TestEmptyParts:
         assert all(np.array_equal(a, b) for a, b in zip(right, expected, strict=True))
 
     def test_a_split_that_nothing_reads_is_left(self) -> None:
-        split, constants = split_node(13, ["a", "b"], 0, [0, 4])
-        before = model([split, helper.make_node("Neg", ["x"], ["y"])], [4], opset=13, **constants)
+        split, constants = split_node(13, "a, b", 0, [0, 4])
+        before = model(f"{split}  y = Neg(x)", [4], opset=13, **constants)
         after, found = hardened(before)
         assert found == []
         assert [node.op_type for node in after.graph.node] == ["Split", "Neg"]
 
     def test_empty_parts_can_be_concatenated(self, directml: device.Device) -> None:
-        split, constants = split_node(13, ["a", "b"], 0, [0, 4])
-        nodes = [split, helper.make_node("Concat", ["b", "a"], ["y"], axis=0)]
-        before = model(nodes, [4, 2], opset=13, **constants)
+        split, constants = split_node(13, "a, b", 0, [0, 4])
+        before = model(f"{split}  y = Concat<axis = 0>(b, a)", [4, 2], opset=13, **constants)
         after, _ = hardened(before)
         x = data((4, 2))
         expected = same_on_cpu(before, after, x)
@@ -246,11 +232,9 @@ def sliced(
     shape: Sequence[int | str] = (4, 4),
 ) -> onnx.ModelProto:
     given = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    inputs = ["x", *(name if values is not None else "" for name, values in given.items())]
-    while not inputs[-1]:
-        inputs.pop()
+    reads = ", ".join(name if values is not None else "" for name, values in given.items()).rstrip(", ")
     constants: dict[str, Any] = {name: values for name, values in given.items() if values is not None}
-    return model([helper.make_node("Slice", inputs, ["y"], "slice")], shape, opset=13, **constants)
+    return model(f"[slice] y = Slice(x, {reads})", shape, opset=13, **constants)
 
 
 class TestSlices:
@@ -276,11 +260,8 @@ class TestSlices:
         assert np.array_equal(got, compute(before, x=x)[0])
 
     def test_a_slice_that_selects_nothing_beside_another(self, directml: device.Device) -> None:
-        nodes = [
-            helper.make_node("Slice", ["x", "two", "two", "axis"], ["nothing"]),
-            helper.make_node("Slice", ["x", "two", "four", "axis"], ["y"]),
-        ]
-        before = model(nodes, [4, 2], ("y", "nothing"), 13, two=[2], four=[4], axis=[0])
+        nodes = "nothing = Slice(x, two, two, axis)  y = Slice(x, two, four, axis)"
+        before = model(nodes, [4, 2], "y, nothing", 13, two=[2], four=[4], axis=[0])
         after, done = hardened(before)
         assert done == [("Constant", ["nothing is selected"])]
         x = data((4, 2))
@@ -311,11 +292,9 @@ class TestMoreThanEightAxes:
     shape = (2,) * 8 + (3,)
 
     def proto(self, op_type: str, shape: Sequence[int | str]) -> onnx.ModelProto:
-        parts = ["y"] if op_type == "Slice" else ["y", "z"]
-        constants: dict[str, Any] = {"a": [0], "b": [1], "c": [0]} if op_type == "Slice" else {"a": [1, 1]}
-        attributes: dict[str, Any] = {} if op_type == "Slice" else {"axis": 0}
-        node = helper.make_node(op_type, ["x", *constants], parts, "cut", **attributes)
-        return model([node], shape, parts, **constants)
+        if op_type == "Slice":
+            return model("[cut] y = Slice(x, a, b, c)", shape, a=[0], b=[1], c=[0])
+        return model("[cut] y, z = Split<axis = 0>(x, a)", shape, "y, z", a=[1, 1])
 
     @pytest.mark.parametrize("op_type", ["Slice", "Split"])
     def test_nine_axes_are_reported(self, op_type: str) -> None:
@@ -331,7 +310,7 @@ class TestMoreThanEightAxes:
         eight = self.shape[1:]
         (got,) = directml.run_onnx(self.proto(op_type, eight).SerializeToString(), {"x": data(eight)}, ["y"])
         assert got.shape == (1, *self.shape[2:])
-        flat = model([helper.make_node("Reshape", ["x", "s"], ["y"])], self.shape, s=[-1])
+        flat = model("y = Reshape(x, s)", self.shape, s=[-1])
         with pytest.raises(CallFailed, match="Invalid parameter"):
             directml.run_onnx(flat.SerializeToString(), {"x": data(self.shape)}, ["y"])
 
@@ -339,12 +318,10 @@ class TestMoreThanEightAxes:
 class TestReshapes:
     @pytest.mark.parametrize("concat", [False, True])
     def test_on_both_providers(self, directml: device.Device, concat: bool) -> None:
-        nodes = [helper.make_node("Reshape", ["x", "s"], ["y"], "reshape", allowzero=1)]
-        constants: dict[str, Any] = {"s": [3, -1]}
+        before = model("[reshape] y = Reshape<allowzero = 1>(x, s)", [2, 6], s=[3, -1])
         if concat:
-            nodes.insert(0, helper.make_node("Concat", ["first", "rest"], ["s"], axis=0))
-            constants = {"first": [3], "rest": [-1]}
-        before = model(nodes, [2, 6], **constants)
+            nodes = "s = Concat<axis = 0>(first, rest)  [reshape] y = Reshape<allowzero = 1>(x, s)"
+            before = model(nodes, [2, 6], first=[3], rest=[-1])
         after, done = hardened(before)
         assert done == [("Reshape without allowzero", ["allowzero and a -1"])]
         x = data((2, 6))
@@ -437,22 +414,20 @@ def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
 
 
 class TestCommand:
-    def test_command_writes_the_model_and_the_report(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_writes_the_model_and_the_report(self, tmp_path: Path, invoke: Invoke) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         out = tmp_path / "new" / "right.onnx"
-        assert main(["harden", str(tmp_path / "glu.onnx"), "--target", "onnxruntime-dml", "-o", str(out)]) == 0
-        said = capsys.readouterr()
+        said = invoke("harden", tmp_path / "glu.onnx", "--target", "onnxruntime-dml", "-o", out)
         assert said.out.splitlines()[0] == f"1 Split 'split': {ONE_PART_GATES_ANOTHER.reason}: now Slice"
         assert said.out.splitlines()[-1] == "1 node with a defect of onnxruntime-dml 1.24.4: 1 rewritten, 0 not fixed"
         assert [path.name for path in out.parent.iterdir()] == ["right.onnx"]
 
     @pytest.mark.usefixtures("directml", "provider_kept")
-    def test_verify_reports_findings_before_and_after(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_verify_reports_findings_before_and_after(self, tmp_path: Path, invoke: Invoke) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         command = ["harden", str(tmp_path / "glu.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify=onnxruntime-dml"]
         command += ["--format", "json"]
-        assert main(command) == 0
-        report = json.loads(capsys.readouterr().out)
+        report = json.loads(invoke(*command).out)
         assert report["before"]["findings"]
         assert not report["after"]["findings"]
 

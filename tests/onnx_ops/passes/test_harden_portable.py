@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from onnx_models import parse
 from sessions import compute
 
@@ -251,15 +251,8 @@ def test_conversion_that_changes_values_is_undone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_external_data_stay_in_their_file(tmp_path: Path) -> None:
-    weights = numpy_helper.from_array(np.arange(400, dtype=np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Split", ["a"], ["y", "z"])],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [400])],
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [200]) for name in "yz"],
-        [weights],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    proto = parse("(float[400] x) => (float[200] y, float[200] z) { a = Add(x, w)  y, z = Split(a) }", 11)
+    proto.graph.initializer.append(numpy_helper.from_array(np.arange(400, dtype=np.float32), "w"))
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     (tmp_path / "out").mkdir()
     for output in (tmp_path / "n.onnx", tmp_path / "out" / "n.onnx"):

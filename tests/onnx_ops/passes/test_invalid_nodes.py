@@ -8,11 +8,11 @@ from typing import Any
 
 import onnx
 import pytest
+from command_line import Invoke
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite, simplify
 from onnx_ops.passes.harden_directml import harden_for_directml
-from sliceport.cli.main import main
 
 SLICE = "a = Slice(x, s, e, axes, steps)"
 INVALID = {
@@ -59,7 +59,7 @@ def make_model(opset: int, dims: str, constants: str, body: str) -> onnx.ModelPr
 
 
 @pytest.mark.parametrize("reason", INVALID)
-def test_reason_is_reported_once(reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reason_is_reported_once(reason: str, tmp_path: Path, invoke: Invoke) -> None:
     proto = make_model(*INVALID[reason])
     reports: list[Any] = [
         rewrite(from_proto(proto)),
@@ -73,8 +73,9 @@ def test_reason_is_reported_once(reason: str, tmp_path: Path, capsys: pytest.Cap
         assert ", 1 not valid" in report.text()
     onnx.save(proto, tmp_path / "m.onnx")
     for verb in ("rewrite", "harden"):
-        assert main([verb, str(tmp_path / "m.onnx"), "-o", str(tmp_path / f"{verb}.onnx"), "--format", "json"]) == 1
-        (node,) = json.loads(capsys.readouterr().out)["invalid"]
+        (node,) = json.loads(
+            invoke(verb, tmp_path / "m.onnx", "-o", tmp_path / f"{verb}.onnx", "--format", "json", code=1).out
+        )["invalid"]
         assert node["reason"] == reason
 
 

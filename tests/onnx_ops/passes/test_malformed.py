@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from amounts import some
 from onnx import helper, numpy_helper
-from onnx_models import read_model
+from onnx_models import parse, read_model
 from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
 
@@ -27,18 +27,16 @@ from sliceport.errors import ModelError
 def test_ends_of_ranges_are_not_counted_one_by_one() -> None:
     """A Slice of a Concat of axes as long as they get, which takes for ever where indices are walked through."""
     size = 2**40
-    nodes = [helper.make_node("Concat", ["x", "y"], ["c"], axis=0), helper.make_node("Slice", ["c", "s", "e"], ["z"])]
-    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [size]) for name in ("x", "y")]
-    bounds = [numpy_helper.from_array(np.array([b]), n) for n, b in (("s", size + 1), ("e", 2 * size))]
-    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="z")], bounds)
-    model = from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    bounds = f"<int64[1] s = {{{size + 1}}}, int64[1] e = {{{2 * size}}}>"
+    nodes = "{ c = Concat<axis = 0>(x, y) z = Slice(c, s, e) }"
+    model = from_proto(parse(f"(float[{size}] x, float[{size}] y) => (z) {bounds} {nodes}"))
     rewrite(model)
     assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Slice"]
 
 
 def test_concat_with_left_out_operand_stays_in_the_portable_form() -> None:
-    text = "g (float[4] x, float[0] e) => (y, z) <int64[1] s = {1}> { z = Slice(x, s, s) y = Concat<axis = 0>(e, x) }"
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}')
+    text = "(float[4] x, float[0] e) => (y, z) <int64[1] s = {1}> { z = Slice(x, s, s) y = Concat<axis = 0>(e, x) }"
+    proto = parse(text, 13)
     proto.graph.node[1].input[1] = ""
     model, _ = harden_portably(from_proto(proto), PROFILES["portable"])
     assert "Concat" in [node.op_type for node in model.graph]
@@ -46,69 +44,41 @@ def test_concat_with_left_out_operand_stays_in_the_portable_form() -> None:
 
 def test_slice_stays_after_a_squeeze_whose_axes_do_not_fit_its_shapes() -> None:
     constants = "float[2, 4, 3] a, int64[1] z = {0}, int64[1] o = {1}, int64[1] t = {2}"
-    text = f"g (float[2, 4] x) => (y) <{constants}> {{ a = Squeeze(x, z)  y = Slice(a, z, o, t) }}"
-    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
-    (skipped,) = rewrite(model, ["up"]).skipped["up"]
+    proto = parse(f"(float[2, 4] x) => (y) <{constants}> {{ a = Squeeze(x, z)  y = Slice(a, z, o, t) }}", 13)
+    (skipped,) = rewrite(from_proto(proto), ["up"]).skipped["up"]
     assert skipped.reason == "the axes of Squeeze 'a' do not fit its shapes"
 
 
 def test_simplify_leaves_a_pow_without_exponent() -> None:
-    text = "g (float[4] x) => (float[4] y) <float[1] z = {0}> { a = Pow(x)  b = Relu(a)  y = Add(b, z) }"
-    model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
-    simplified, _ = simplify(model, optimizers=())
+    proto = parse("(float[4] x) => (float[4] y) <float[1] z = {0}> { a = Pow(x)  b = Relu(a)  y = Add(b, z) }", 13)
+    simplified, _ = simplify(from_proto(proto), optimizers=())
     assert "Pow" in [node.op_type for node in simplified.graph]
 
 
 def test_constants_in_files_that_are_not_there(tmp_path: Path) -> None:
     """A Reshape, a Squeeze, a Gather and a Slice whose parameters cannot be read stay."""
-    nodes = [
-        helper.make_node("Reshape", ["x", "a"], ["r"], allowzero=1),
-        helper.make_node("Squeeze", ["r", "b"], ["q"]),
-        helper.make_node("Gather", ["q", "c"], ["g"]),
-        helper.make_node("Slice", ["g", "d", "e"], ["y"]),
-    ]
+    nodes = "{ r = Reshape<allowzero = 1>(x, a)  q = Squeeze(r, b)  g = Gather(q, c)  y = Slice(g, d, e) }"
+    proto = parse(f"(float[8] x) => (y) {nodes}")
     parameters = {"a": [1, -1], "b": [0], "c": [1, 2, 3], "d": [0], "e": [2]}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [8])],
-        [onnx.ValueInfoProto(name="y")],
-        [numpy_helper.from_array(np.array(value), name) for name, value in parameters.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    proto.graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in parameters.items())
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     (tmp_path / "m.data").unlink()
     for change in (rewrite, harden_for_directml):
         model = read_model(tmp_path / "m.onnx")
         change(model)
-        assert [node.op_type for node in model.graph] == [node.op_type for node in nodes]
+        assert [node.op_type for node in model.graph] == ["Reshape", "Squeeze", "Gather", "Slice"]
 
 
-def lose_inputs(node: onnx.NodeProto) -> None:
-    del node.input[:]
+Mutation = Callable[[onnx.NodeProto], None]
 
 
-def lose_the_last_input(node: onnx.NodeProto) -> None:
-    del node.input[-1:]
+def give_inputs(inputs: Callable[[list[str]], list[str]]) -> Mutation:
+    """Return a mutation that computes the inputs of a node from its inputs."""
 
+    def mutate(node: onnx.NodeProto) -> None:
+        node.input[:] = inputs([*node.input])
 
-def leave_out_the_first_input(node: onnx.NodeProto) -> None:
-    if node.input:
-        node.input[0] = ""
-
-
-def leave_out_the_last_input(node: onnx.NodeProto) -> None:
-    if node.input:
-        node.input[-1] = ""
-
-
-def repeat_the_first_input(node: onnx.NodeProto) -> None:
-    node.input.extend(node.input[:1])
-
-
-def read_data_as_a_parameter(node: onnx.NodeProto) -> None:
-    if len(node.input) > 1:
-        node.input[1] = node.input[0]
+    return mutate
 
 
 def gain_an_output(node: onnx.NodeProto) -> None:
@@ -117,9 +87,8 @@ def gain_an_output(node: onnx.NodeProto) -> None:
 
 def have_attributes_of_another_type(node: onnx.NodeProto) -> None:
     for attribute in node.attribute:
-        name = attribute.name
         value = "text" if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) else 7
-        attribute.CopyFrom(helper.make_attribute(name, value))
+        attribute.CopyFrom(helper.make_attribute(attribute.name, value))
 
 
 def have_attributes_far_away(node: onnx.NodeProto) -> None:
@@ -137,18 +106,18 @@ def refer_to_attributes_of_no_function(node: onnx.NodeProto) -> None:
         attribute.name, attribute.type, attribute.ref_attr_name = name, kind, "p"
 
 
-Mutation = Callable[[onnx.NodeProto], None]
-MUTATIONS: tuple[Mutation, ...] = (
-    lose_inputs,
-    lose_the_last_input,
-    leave_out_the_first_input,
-    repeat_the_first_input,
-    read_data_as_a_parameter,
-    gain_an_output,
-    have_attributes_of_another_type,
-    have_attributes_far_away,
-    refer_to_attributes_of_no_function,
-)
+MUTATIONS: dict[str, Mutation] = {
+    "lose_inputs": give_inputs(lambda _: []),
+    "lose_the_last_input": give_inputs(lambda names: names[:-1]),
+    "leave_out_the_first_input": give_inputs(lambda names: ["", *names[1:]] if names else []),
+    "repeat_the_first_input": give_inputs(lambda names: names + names[:1]),
+    "read_data_as_a_parameter": give_inputs(lambda names: names[:1] * 2 + names[2:] if names[1:] else names),
+    "gain_an_output": gain_an_output,
+    "have_attributes_of_another_type": have_attributes_of_another_type,
+    "have_attributes_far_away": have_attributes_far_away,
+    "refer_to_attributes_of_no_function": refer_to_attributes_of_no_function,
+}
+by_mutation = pytest.mark.parametrize("mutate", MUTATIONS.values(), ids=MUTATIONS)
 
 
 def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
@@ -166,7 +135,7 @@ def mutate_nodes(proto: onnx.ModelProto, mutate: Mutation) -> Iterator[onnx.Mode
             yield mutant
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
+@by_mutation
 def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
     count = 0
     for name, mutant in some(list(mutants(mutate)), 1):
@@ -181,7 +150,11 @@ def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
     assert count > 5
 
 
-@pytest.mark.parametrize("mutate", [*MUTATIONS, leave_out_the_last_input], ids=lambda mutate: mutate.__name__)
+@pytest.mark.parametrize(
+    "mutate",
+    [*MUTATIONS.values(), give_inputs(lambda names: [*names[:-1], ""] if names else [])],
+    ids=[*MUTATIONS, "leave_out_the_last_input"],
+)
 def test_hardening_does_not_fail_on_a_malformed_node(mutate: Mutation) -> None:
     for kind in (*HARDEN_DIRECTML, *PORTABLE):
         for given, result in examples(kind):
@@ -194,7 +167,7 @@ def test_hardening_does_not_fail_on_a_malformed_node(mutate: Mutation) -> None:
                 harden_portably(copies[1], PROFILES["portable"], ("steps", "split"), "standard")
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
+@by_mutation
 def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
     for _, mutant in list(mutants(mutate))[::30]:
         try:
@@ -226,11 +199,8 @@ def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
 )
 @pytest.mark.parametrize("opset", [10, 18])
 def test_no_command_fails_on_another_malformed_node(node: onnx.NodeProto, opset: int) -> None:
-    cut = helper.make_node("Slice", ["x", "k", "k"], ["y"])
-    values = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])]
-    outputs = [onnx.ValueInfoProto(name=name) for name in "yz"]
-    graph = helper.make_graph([cut, node], "g", values, outputs, [numpy_helper.from_array(np.array([0]), "k")])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    proto = parse("(float[4] x) => (y, z) <int64[1] k = {0}> { y = Slice(x, k, k) }", opset)
+    proto.graph.node.append(node)
     findings = sliceport.check(proto, engines=["onnxruntime-dml"]).findings
     defective = {("ConstantOfShape", 1), ("ConvTranspose", 2)}  # by the attributes that are right
     assert {one.node for one in findings} <= {"y", *"z" * ((node.op_type, len(node.attribute)) in defective)}
@@ -241,15 +211,8 @@ def test_no_command_fails_on_another_malformed_node(node: onnx.NodeProto, opset:
 
 
 def test_reason_names_the_number_of_inputs() -> None:
-    node = helper.make_node("Split", ["x", "x", "x"], ["a", "b"], "parts")
-    graph = helper.make_graph(
-        [node, helper.make_node("Neg", ["a"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])],
-    )
     done = SplitToSlicePass()
-    done(from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)))
+    done(from_proto(parse("(float[4] x) => (float[2] y) { [parts] a, b = Split(x, x, x)  y = Neg(a) }", 13)))
     assert [(skipped.node, skipped.reason) for skipped in done.skipped] == [
         ("parts", "Split of opset 13 has 1 to 2 inputs, got 3")
     ]
@@ -263,18 +226,17 @@ def test_reason_names_the_number_of_inputs() -> None:
     ],
 )
 def test_nodes_that_others_are_put_together_with(opset: int, body: str) -> None:
-    text = f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[4,6] x) => (float[e,f] a, float[g,h] b,'
-    model = from_proto(onnx.parser.parse_model(f"{text} float[i,j] c, float[k,l] d) {{ {body} }}"))
+    outputs = "float[e,f] a, float[g,h] b, float[i,j] c, float[k,l] d"
+    model = from_proto(parse(f"(float[4,6] x) => ({outputs}) {{ {body} }}", opset))
     rewrite(model, list(PASSES))
     assert any(node.op_type in ("Slice", "Split") for node in model.graph)
 
 
 def test_unknown_element_types_are_left() -> None:
     """The type that is written for them is 0, the one that is not known."""
-    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
-        g (float[9] x) => (float[a] y, float[b] z)
-        <int64[1] c0 = {0}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] c9 = {9}> {
-            u = own.f(x) y = Slice(u, c0, c2) z = Slice(u, c3, c9) }""")
+    constants = "<int64[1] c0 = {0}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] c9 = {9}>"
+    nodes = "{ u = own.f(x) y = Slice(u, c0, c2) z = Slice(u, c3, c9) }"
+    model = parse(f"(float[9] x) => (float[a] y, float[b] z) {constants} {nodes}", own=1)
     model.graph.value_info.append(helper.make_tensor_value_info("u", onnx.TensorProto.UNDEFINED, [9]))
     made = from_proto(model)
     rewrite(made)

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_models import integers, parse
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
@@ -24,14 +25,8 @@ def make_model(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], size: int, constants: Mapping[str, Any]
 ) -> onnx.ModelProto:
     """Build a model of nodes that read `x`, a tensor of one axis, and constants."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    proto = parse(f"(float[{size}] x) => ({', '.join(outputs)}) <{integers(**constants)}> {{}}", 13)
+    proto.graph.node.extend(nodes)
     return onnx.shape_inference.infer_shapes(proto)
 
 

@@ -18,6 +18,19 @@ def declared(left: object, right: object, opset: int = 18) -> ir.Model:
     return from_proto(parse(f"(float{left} a, float{right} b) => (float y) {{ y = MatMul(a, b) }}", opset))
 
 
+def assert_replaced(model: ir.Model, left: Shape, right: Shape, replacement: str) -> None:
+    """Check that a model is hardened once, and computes the same bits for inputs of these shapes."""
+    rng = np.random.default_rng(7)
+    data = {"a": rng.standard_normal(left, np.float32), "b": rng.standard_normal(right, np.float32)}
+    (before,) = compute(ir.serde.serialize_model(model), **data)
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement == replacement
+    (after,) = compute(ir.serde.serialize_model(model), **data)
+    assert after.shape == before.shape
+    assert after.tobytes() == before.tobytes()
+    assert harden_for_directml(model).changes == ()
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -30,16 +43,7 @@ def declared(left: object, right: object, opset: int = 18) -> ir.Model:
     ],
 )
 def test_leading_axes_are_joined(left: Shape, right: Shape) -> None:
-    rng = np.random.default_rng(7)
-    data = {"a": rng.standard_normal(left, np.float32), "b": rng.standard_normal(right, np.float32)}
-    model = declared(list(left), list(right))
-    (before,) = compute(ir.serde.serialize_model(model), **data)
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement == "Reshape + MatMul + Reshape"
-    (after,) = compute(ir.serde.serialize_model(model), **data)
-    assert after.shape == before.shape
-    assert after.tobytes() == before.tobytes()
-    assert harden_for_directml(model).changes == ()
+    assert_replaced(declared(list(left), list(right)), left, right, "Reshape + MatMul + Reshape")
 
 
 @pytest.mark.parametrize(
@@ -66,17 +70,9 @@ def test_four_axes_stay() -> None:
 @pytest.mark.parametrize("opset", [9, 12, 13, 21])
 @pytest.mark.parametrize("left", [(3,), (4, 3), (2, 4, 3), (2, 2, 4, 3)])
 def test_vector_becomes_a_column(left: Shape, opset: int) -> None:
-    rng = np.random.default_rng(7)
-    data = {"a": rng.standard_normal(left, np.float32), "b": rng.standard_normal(left[-1:], np.float32)}
     open_left = [f"n{i}" for i in range(len(left))]
     model = declared(f"[{','.join(open_left)}]", f"[{open_left[-1]}]", opset)
-    (before,) = compute(ir.serde.serialize_model(model), **data)
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement == "Unsqueeze + MatMul + Squeeze"
-    (after,) = compute(ir.serde.serialize_model(model), **data)
-    assert after.shape == before.shape
-    assert after.tobytes() == before.tobytes()
-    assert harden_for_directml(model).changes == ()
+    assert_replaced(model, left, left[-1:], "Unsqueeze + MatMul + Squeeze")
 
 
 @pytest.mark.parametrize("left", [(0, 3), (4, 0)])

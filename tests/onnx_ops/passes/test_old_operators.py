@@ -2,91 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
+from onnx_models import parse
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import MoveSlicesUpPass, rewrite
 
 
-def model(
-    opset: int,
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Sequence[int | str]],
-    output: str = "y",
-    **constants: npt.ArrayLike,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_empty_tensor_value_info(output)],
-        [numpy_helper.from_array(np.array(values), name) for name, values in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)
+def cut(axis: int = 1) -> str:
+    return f"[cut] y = Slice<starts = [0], ends = [1], axes = [{axis}]>(a)"
 
 
-def sliced(axis: int = 1) -> onnx.NodeProto:
-    return helper.make_node("Slice", ["a"], ["y"], "cut", starts=[0], ends=[1], axes=[axis])
-
-
-def with_shape(proto: onnx.ModelProto, name: str, shape: Sequence[int]) -> onnx.ModelProto:
-    proto.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-    return proto
-
-
-LONG = {"x": [2, 3, 4, 5], "b": [3, 4]}
 STAYS = {
-    "broadcast by an axis": (6, helper.make_node("Add", ["x", "b"], ["a"], axis=1, broadcast=1), LONG, "attributes"),
-    "the trailing axes": (6, helper.make_node("Mul", ["x", "b"], ["a"], broadcast=1), {**LONG, "b": [4, 5]},
-        "attributes"),
-    "a scalar": (6, helper.make_node("Sub", ["x", "b"], ["a"], broadcast=1), {**LONG, "b": []}, "attributes"),
-    "of the first versions": (1, helper.make_node("Div", ["x", "b"], ["a"], axis=1, broadcast=1), LONG, "attributes"),
-    "without saying so": (6, helper.make_node("Add", ["x", "b"], ["a"]), {**LONG, "b": [1, 1, 1, 5]},
-        "does not broadcast"),
-    "logical": (1, helper.make_node("And", ["x", "b"], ["a"], axis=1, broadcast=1), LONG, "attributes"),
-    "shape as an attribute": (1, helper.make_node("Reshape", ["x"], ["a"], shape=[2, 3, 20]), {"x": [2, 3, 4, 5]},
-        "does not have its shape as an input"),
-}  # fmt: skip
+    "broadcast by an axis": (6, "Add<axis = 1, broadcast = 1>(x, b)", "[3, 4]", "attributes"),
+    "the trailing axes": (6, "Mul<broadcast = 1>(x, b)", "[4, 5]", "attributes"),
+    "a scalar": (6, "Sub<broadcast = 1>(x, b)", "", "attributes"),
+    "of the first versions": (1, "Div<axis = 1, broadcast = 1>(x, b)", "[3, 4]", "attributes"),
+    "without saying so": (6, "Add(x, b)", "[1, 1, 1, 5]", "does not broadcast"),
+    "logical": (1, "And<axis = 1, broadcast = 1>(x, b)", "[3, 4]", "attributes"),
+    "shape as an attribute": (1, "Reshape<shape = [2, 3, 20]>(x)", "[3, 4]", "does not have its shape as an input"),
+}
 
 
 @pytest.mark.parametrize("case", STAYS)
 def test_slice_stays_below_operators_of_another_meaning(case: str) -> None:
-    opset, above, inputs, reason = STAYS[case]
-    shape = [2, 3, 20] if above.op_type == "Reshape" else inputs["x"]
-    proto = with_shape(model(opset, [above, sliced()], inputs), "a", shape)
+    opset, above, dims, reason = STAYS[case]
+    declared = "float[2, 3, 20] a" if above.startswith("Reshape") else "float[2, 3, 4, 5] a"
+    proto = parse(f"(float[2, 3, 4, 5] x, float{dims} b) => (y) <{declared}> {{ a = {above} {cut()} }}", opset, 3)
     graph = from_proto(proto)
     done = MoveSlicesUpPass()
     assert not done(graph).modified
     assert any(reason in skipped.reason for skipped in done.skipped), done.skipped
-    assert [node.op_type for node in graph.graph] == [above.op_type, "Slice"]
+    assert [node.op_type for node in graph.graph] == [proto.graph.node[0].op_type, "Slice"]
 
 
 @pytest.mark.parametrize("opset", [6, 7])
 def test_slice_moves_above_operators_of_one_shape(opset: int) -> None:
-    inputs = {"x": [2, 3, 4], "b": [2, 3, 4]}
-    graph = from_proto(
-        with_shape(model(opset, [helper.make_node("Add", ["x", "b"], ["a"]), sliced()], inputs), "a", [2, 3, 4])
-    )
+    text = f"(float[2, 3, 4] x, float[2, 3, 4] b) => (y) <float[2, 3, 4] a> {{ a = Add(x, b) {cut()} }}"
+    graph = from_proto(parse(text, opset, 3))
     assert MoveSlicesUpPass()(graph).modified
     assert [node.op_type for node in graph.graph] == ["Slice", "Slice", "Add"]
 
 
 @pytest.mark.parametrize("axis", range(4))
 def test_slice_moves_above_broadcasts_from_opset_7_on(axis: int) -> None:
-    inputs = {"x": [2, 3, 4, 5], "b": [4, 1]}
-    before = model(7, [helper.make_node("Add", ["x", "b"], ["a"]), sliced(axis)], inputs)
+    before = parse(f"(float[2, 3, 4, 5] x, float[4, 1] b) => (y) {{ a = Add(x, b) {cut(axis)} }}", 7, 3)
     graph = from_proto(before)
     assert MoveSlicesUpPass()(graph).modified
-    arrays = {name: np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) for name, shape in inputs.items()}
-    first, second = [compute(proto, **arrays)[0] for proto in (before, ir.serde.serialize_model(graph))]
+    x, b = (np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) for shape in ((2, 3, 4, 5), (4, 1)))
+    first, second = [compute(proto, x=x, b=b)[0] for proto in (before, ir.serde.serialize_model(graph))]
     assert np.array_equal(first, second)
 
 
@@ -96,34 +65,20 @@ def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut() -> None:
     It refuses this model, which no pass has seen, at sizes at which it lets one buffer do for two values that differ;
     what passes make of a model that runs may be one that does not, and the other way round. Version 11 is right.
     """
-
-    def run(opset: int) -> list[np.ndarray]:
-        nodes = [
-            helper.make_node("Slice", ["x", "s", "e", "ax"], ["c"]),
-            helper.make_node("Mul", ["c", "c"], ["d"]),
-            helper.make_node("Slice", ["x", "z", "six", "z"], ["w"]),
-            helper.make_node("Sub", ["w", "w"], ["v"]),
-            helper.make_node("Identity", ["d"], ["y"]),
-        ]
-        proto = model(opset, nodes, {"x": [12, "M"]}, s=[0, -4], e=[6, 2**31 - 1], ax=[0, 1], z=[0], six=[6])
-        proto.ir_version = 8
-        return compute(proto, x=np.arange(1, 73, dtype=np.float32).reshape(12, 6))
-
+    text = """(float[12, M] x) => (y) <int64[2] s = {0, -4}, int64[2] e = {6, 2147483647}, int64[2] ax = {0, 1},
+        int64[1] z = {0}, int64[1] six = {6}> {
+        c = Slice(x, s, e, ax) d = Mul(c, c) w = Slice(x, z, six, z) v = Sub(w, w) y = Identity(d) }"""
+    x = np.arange(1, 73, dtype=np.float32).reshape(12, 6)
     with pytest.raises(Exception, match="attempting to re-use buffer"):
-        run(10)
-    assert run(11)[0].shape == (6, 4)
+        compute(parse(text, 10), x=x)
+    assert compute(parse(text, 11), x=x)[0].shape == (6, 4)
 
 
 @pytest.mark.parametrize(("opset", "kinds"), [(1, ["Slice", "Slice"]), (2, ["Split"])])
 def test_slices_of_the_first_version_become_no_split(opset: int, kinds: list[str]) -> None:
     """onnxruntime has no implementation of Split-1."""
-    cuts = [
-        helper.make_node("Slice", ["x"], [name], name, starts=[start], ends=[end])
-        for name, start, end in (("y", 0, 3), ("z", 3, 8))
-    ]
-    proto = model(opset, cuts, {"x": [8]})
-    proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
-    graph = from_proto(proto)
+    nodes = "[y] y = Slice<starts = [0], ends = [3]>(x) [z] z = Slice<starts = [3], ends = [8]>(x)"
+    graph = from_proto(parse(f"(float[8] x) => (y, z) {{ {nodes} }}", opset, 3))
     rewrite(graph)
     assert [node.op_type for node in graph.graph] == kinds
     x = np.arange(1, 9, dtype=np.float32)

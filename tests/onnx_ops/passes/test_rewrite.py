@@ -13,7 +13,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 from amounts import some
-from onnx import TensorProto, helper, numpy_helper
+from command_line import Invoke
+from onnx import TensorProto, helper
+from onnx_models import integers, parse
 from sessions import compute
 
 from onnx_ops import strided_slice_op
@@ -28,41 +30,17 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 MODELS = Path(__file__).parents[3] / "models"
 
 
-def slices(
-    *chain: Sequence[list[int] | None] | None,
-    shape: Sequence[int | str],
-    opset: int = 13,
-    outputs: Sequence[str] = ("y",),
-    extra: Sequence[onnx.NodeProto] = (),
-) -> onnx.ModelProto:
-    """Build a chain of Slices by (starts, ends, axes, steps), and of an Identity for each None."""
-    nodes, initializers, value = [], [], "x"
+def slices(*chain: Sequence[list[int] | None], shape: Sequence[int | str]) -> onnx.ModelProto:
+    """Build a chain of Slices by (starts, ends, axes, steps), where only the steps may be None."""
+    nodes, constants, value = [], dict[str, list[int]](), "x"
     for i, parameters in enumerate(chain):
         out = "y" if i == len(chain) - 1 else f"v{i}"
-        if parameters is None:
-            nodes.append(helper.make_node("Identity", [value], [out]))
-        elif opset < 10:
-            starts, ends, axes, _ = parameters
-            nodes.append(helper.make_node("Slice", [value], [out], f"s{i}", starts=starts, ends=ends, axes=axes))
-        else:
-            names = []
-            for name, listed in zip("beat", parameters, strict=True):
-                names.append("" if listed is None else f"{name}{i}")
-                if listed is not None:
-                    initializers.append(numpy_helper.from_array(np.array(listed, np.int64), names[-1]))
-            while not names[-1]:
-                names.pop()
-            nodes.append(helper.make_node("Slice", [value, *names], [out], f"s{i}"))
-        value = out
-    graph = helper.make_graph(
-        [*nodes, *extra],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        initializers,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return onnx.shape_inference.infer_shapes(proto)  # data_prop ends onnx before 1.21 at backward slices of nothing
+        lists = {f"{name}{i}": listed for name, listed in zip("beat", parameters, strict=True) if listed is not None}
+        nodes.append(f"[s{i}] {out} = Slice({', '.join([value, *lists])})")
+        constants, value = constants | lists, out
+    head = f"(float[{', '.join(map(str, shape))}] x) => (y) <{integers(**constants)}>"
+    # data_prop ends onnx before 1.21 at backward slices of nothing
+    return onnx.shape_inference.infer_shapes(parse(f"{head} {{ {'  '.join(nodes)} }}", 13))
 
 
 def rewritten(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -129,18 +107,18 @@ def test_rewritten_exports_are_verified(tmp_path: Path, path: Path) -> None:
     assert main(command) == 0
 
 
-def test_command_prints_the_changes_and_the_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_changes_and_the_counts(tmp_path: Path, invoke: Invoke) -> None:
     onnx.save(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]), tmp_path / "m.onnx")
     out = tmp_path / "o.onnx"
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--verify"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    printed = invoke("rewrite", tmp_path / "m.onnx", "-o", out, "--verify")
+    assert printed.out.splitlines() == [
         "1 Slice 's1': now another Slice (compose)",
         "slicing nodes: 2 before, 1 after",
         "all outputs are bit-equal on onnxruntime's CPU provider",
     ]
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out)]) == 2
-    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--overwrite", "--passes", "merge,x"]) == 2
-    assert "pass 'x' is not known; known are strided, fold, " in capsys.readouterr().err
+    invoke("rewrite", tmp_path / "m.onnx", "-o", out, code=2)
+    printed = invoke("rewrite", tmp_path / "m.onnx", "-o", out, "--overwrite", "--passes", "merge,x", code=2)
+    assert "pass 'x' is not known; known are strided, fold, " in printed.err
 
 
 @pytest.mark.parametrize("change", [rewrite, harden_for_directml])
@@ -318,16 +296,9 @@ def test_a_strided_slice_of_nothing_with_other_axes(
     shape: list[int], begin: list[int], end: list[int], masks: dict[str, Any], names: tuple[str, ...] | None
 ) -> None:
     """Its shape is not that of the data: what comes between its Slice and the new or dropped axes is not either."""
-    node = helper.make_node("StridedSlice", ["x", "b", "e"], ["v"], "cut", domain="ov_ext", **masks)
-    graph = helper.make_graph(
-        [node, helper.make_node("Shape", ["v"], ["s"]), helper.make_node("Neg", ["v"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info(name) for name in ("y", "s")],
-        [numpy_helper.from_array(np.array(values), name) for name, values in (("b", begin), ("e", end))],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ov_ext", 1)]
-    plain = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    attributes = ", ".join(f"{name} = {mask}" for name, mask in masks.items())
+    nodes = f"[cut] v = ov_ext.StridedSlice<{attributes}>(x, b, e)  s = Shape(v)  y = Neg(v)"
+    plain = parse(f"(float{shape} x) => (y, s) <{integers(b=begin, e=end)}> {{ {nodes} }}", 17, 9, ov_ext=1)
     runnable = from_proto(plain)
     strided_slice_op.embed_function(runnable)
     try:

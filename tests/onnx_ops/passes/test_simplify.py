@@ -14,6 +14,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from amounts import some
+from command_line import Invoke
 from onnx import numpy_helper
 from platforms import ended_by
 from sessions import compute
@@ -70,11 +71,11 @@ by_optimizer = pytest.mark.parametrize("name", ["onnxscript", "onnxslim"])
 
 @pytest.mark.parametrize("name", ["onnxscript", "onnxslim", "onnxscript,onnxruntime"])
 @pytest.mark.parametrize("file", some([*EXPORTS]))
-def test_exports_are_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, name: str) -> None:
+def test_exports_are_verified(tmp_path: Path, invoke: Invoke, file: str, name: str) -> None:
     given = [f"--input-shapes={EXPORTS[file]}"] if EXPORTS[file] else []
     out = tmp_path / "o.onnx"
-    assert main(["rewrite", "--simplify", name, str(MODELS / file), "-o", str(out), "--verify", *given]) == 0
-    assert "all outputs are bit-equal" in capsys.readouterr().out
+    printed = invoke("rewrite", "--simplify", name, MODELS / file, "-o", out, "--verify", *given)
+    assert "all outputs are bit-equal" in printed.out
     before, after = ir.load(MODELS / file), ir.load(out)
     assert count_nodes(after) < count_nodes(before)
     if not before.functions:  # whose nodes count once before they are inlined
@@ -195,8 +196,7 @@ def test_what_says_how_a_contested_slice_cuts_stays_computed(name: str) -> None:
         y = If (c) <then_branch = t () => (float[k, l] p) { p = Neg(s) },
                     else_branch = e () => (float[k, l] q) { q = Abs(s) }> }""")
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    after = check(before, name, x=x, c=np.array(True))
-    assert operators(after) == ["Add", "Slice", "If"]
+    assert operators(check(before, name, x=x, c=np.array(True))) == ["Add", "Slice", "If"]
 
 
 NOT_COMPUTED = {
@@ -336,8 +336,7 @@ def test_bodies_share_constants_before_version_4(name: str) -> None:
     for node in before.graph.node[-2:]:
         for value in (*node.attribute[0].g.input[2:], *node.attribute[0].g.output[1:]):
             value.type.tensor_type.ClearField("shape")
-    after = check(before, name, x=np.arange(1, 6, dtype=np.float32))
-    assert operators(after).count("Neg") == 1
+    assert operators(check(before, name, x=np.arange(1, 6, dtype=np.float32))).count("Neg") == 1
 
 
 def test_halves_that_are_not_equal() -> None:
@@ -383,16 +382,14 @@ def test_slice_of_opset_10_stays_on_an_open_axis(name: str) -> None:
         s = Slice(x, one, five, one, one) y = Gather(s, i) }""",
         opset=10,
     )
-    after = check(before, name, x=np.zeros((6, 7), np.float32), i=np.array(0))
-    assert operators(after) == ["Slice", "Gather"]
+    assert operators(check(before, name, x=np.zeros((6, 7), np.float32), i=np.array(0))) == ["Slice", "Gather"]
 
 
 @by_each
 def test_an_output_of_another_rank_than_is_declared(name: str) -> None:
     """onnxruntime only warns of it."""
     before = parse("g (float[2, d] x) => (float[a, b, c] y) { i = Identity(x) y = Neg(i) }")
-    after = check(before, name, x=np.ones((2, 3), np.float32))
-    assert list(after.graph.output) == list(before.graph.output)
+    assert list(check(before, name, x=np.ones((2, 3), np.float32)).graph.output) == list(before.graph.output)
 
 
 def test_an_output_whose_type_an_optimizer_forgets() -> None:
@@ -565,14 +562,14 @@ def test_sizes_of_zero_and_old_operator_sets_stay_equal(name: str, opset: int, d
         assert [(a.shape, a.tobytes()) for a in compute(after, x=x)] == [(a.shape, a.tobytes()) for a in expected]
 
 
-def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     model = from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
     with pytest.raises(UsageError, match="optimizer 'onnxslin' is not known, did you mean 'onnxslim'"):
         simplify(model, BY_DEFAULT, ["onnxslin"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert main(["rewrite", str(MODELS / "ts_rotary_13.onnx"), "-o", "o.onnx", "--simplify=onnxslim"]) == 2
     message = "sliceport: onnxslim is needed to simplify by it, but it is not installed; run: pip install"
-    assert capsys.readouterr().err.startswith(message)
+    printed = invoke("rewrite", MODELS / "ts_rotary_13.onnx", "-o", "o.onnx", "--simplify=onnxslim", code=2)
+    assert printed.err.startswith(message)
 
 
 def test_no_optimizer_takes_part_if_a_contested_if_keeps_the_model() -> None:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 import pytest
 from onnx_models import parse
 from platforms import ended_by
+from running import as_array
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.runtime import onnxruntime_cpu, session
@@ -40,11 +41,6 @@ def run_side(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]]) -> Any
     return run(proto, inputs, ["y"])["y"]
 
 
-def array_of(value: Value) -> npt.NDArray[Any]:
-    assert isinstance(value, np.ndarray)
-    return value
-
-
 def element_of(dtype: npt.DTypeLike) -> int:
     return int(ir.DataType.from_numpy(np.dtype(dtype)).value)
 
@@ -64,10 +60,10 @@ def test_every_type_goes_in_and_comes_out(name: str, shape: tuple[int, ...]) -> 
     proto = parse(f"(float{[*shape] if shape else ''} x) => (y) {{ y = Identity (x) }}", 21, 10)
     proto.graph.input[0].type.tensor_type.elem_type = element
     (got,) = run(proto, {"x": array}, ["y"]).values()
-    captured = Captured.of(array_of(got))
+    captured = Captured.of(as_array(got))
     assert captured.data.tolist() == Captured.of(array).data.tolist()
     assert (captured.shape, captured.element) == (shape, element)
-    assert np.array_equal(array_of(got), array)
+    assert np.array_equal(as_array(got), array)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
@@ -76,7 +72,7 @@ def test_types_of_less_than_a_byte_are_packed(dtype: npt.DTypeLike) -> None:
     proto = parse("(float[7] x) => (y) <float one = {1.0}> { y = DequantizeLinear (x, one) }", 21, 10)
     proto.graph.input[0].type.tensor_type.elem_type = element_of(dtype)
     (got,) = run(proto, {"x": array}, ["y"]).values()
-    assert array_of(got).tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert as_array(got).tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert Captured.of(array).data.size == 4
     assert np.array_equal(Captured.of(array).array(), array)
 
@@ -88,9 +84,9 @@ def test_sequences_and_optionals_come_out() -> None:
     got = run(proto, {"x": x}, ["s", "o", "y"])
     sequence = got["s"]
     assert isinstance(sequence, tuple)
-    assert [array_of(part).tolist() for part in sequence] == [[[1], [4]], [[2], [5]], [[3], [6]]]
-    assert np.array_equal(array_of(got["o"]), x)
-    assert np.array_equal(array_of(got["y"]), x)
+    assert [as_array(part).tolist() for part in sequence] == [[[1], [4]], [[2], [5]], [[3], [6]]]
+    assert np.array_equal(as_array(got["o"]), x)
+    assert np.array_equal(as_array(got["y"]), x)
 
 
 def test_value_that_onnxruntime_does_not_return_is_left_out() -> None:
@@ -98,7 +94,7 @@ def test_value_that_onnxruntime_does_not_return_is_left_out() -> None:
     proto = parse("(string[1] x, bfloat16[1] b) => (y, c) { y = Identity (x)  c = Identity (b) }", 21, 10)
     inputs = {"x": np.array(["a"], object), "b": np.ones(1, ml_dtypes.bfloat16)}
     got = run(proto, inputs, ["y", "c"])
-    assert array_of(got["y"]).tolist() == ["a"]
+    assert as_array(got["y"]).tolist() == ["a"]
     assert got.keys() == {"y"}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import Invoke
 from onnx_models import save
 from platforms import ended_by
 
@@ -18,7 +19,6 @@ from onnx_ops.verify import run as run_module
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.run import compare
 from onnx_ops.verify.runnable import prepare_to_run
-from sliceport.cli.main import main
 from sliceport.diffing.side import BudgetSpent, Side
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node
@@ -58,7 +58,7 @@ def test_compare_runs_the_default_and_another_value(tmp_path: Path, monkeypatch:
 
 
 def test_a_mismatch_with_the_other_value_alone_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """Let the program take the default for a constant."""
 
@@ -75,17 +75,16 @@ def test_a_mismatch_with_the_other_value_alone_is_found(
     report = compare(path)
     assert [c.status for c in report.comparisons] == ["equal", "mismatch"]
     assert report.comparisons[1].detail.endswith(" This is with other values than the defaults of 'w'.")
-    assert main(["compare", str(path)]) == 1
-    assert "This is with other values" in capsys.readouterr().out
+    assert "This is with other values" in invoke("compare", path, code=1).out
 
 
-def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, invoke: Invoke) -> None:
     inputs = "(float[8] x, float[8] w, int64[1] s, int64[1] e)"
     save(CUTS.replace("(float[8] x, float[8] w)", inputs), tmp_path / "old.onnx", ir_version=3)
     assert compare(tmp_path / "old.onnx").is_clean
     np.save(tmp_path / "w.npy", np.ones(8, np.float32))
-    assert main(["compare", str(tmp_path / "old.onnx"), "--input", f"w={tmp_path / 'w.npy'}"]) == 2
-    assert "input 'w' is a constant of the model before IR version 4" in capsys.readouterr().err
+    printed = invoke("compare", tmp_path / "old.onnx", "--input", f"w={tmp_path / 'w.npy'}", code=2)
+    assert "input 'w' is a constant of the model before IR version 4" in printed.err
 
 
 def test_an_array_may_replace_the_default(tmp_path: Path) -> None:
@@ -93,21 +92,20 @@ def test_an_array_may_replace_the_default(tmp_path: Path) -> None:
     assert report.is_clean
 
 
-def test_a_model_that_ends_the_engine_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_ends_the_engine_is_an_error(tmp_path: Path, invoke: Invoke) -> None:
     constants = "<int64[2] minus = {-1, -1}, int64[1] s = {0}, int64[1] e = {1}>"
     save(f"(int64[2] x) => (y) {constants} {{ q = Div (x, minus)  y = Slice (q, s, e) }}", tmp_path / "m.onnx")
     assert lower(tmp_path / "m.onnx").summary["lowered"] == 1
     np.save(tmp_path / "x.npy", np.array([-(2**63), 3]))
-    assert main(["compare", str(tmp_path / "m.onnx"), "--input", f"x={tmp_path / 'x.npy'}"]) == 2
-    assert f"its process {ended_by('SIGFPE')}" in capsys.readouterr().err
-    assert main(["compare", str(tmp_path / "m.onnx")]) == 0
+    printed = invoke("compare", tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}", code=2)
+    assert f"its process {ended_by('SIGFPE')}" in printed.err
+    invoke("compare", tmp_path / "m.onnx")
 
 
-def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path: Path, invoke: Invoke) -> None:
     graph = "(float[2147483648] x) => (y) <int64[1] s = {0}, int64[1] e = {9}> { y = Slice (x, s, e) }"
     save(graph, tmp_path / "m.onnx")
-    assert main(["compare", str(tmp_path / "m.onnx")]) == 2
-    assert "give an array with --input" in capsys.readouterr().err
+    assert "give an array with --input" in invoke("compare", tmp_path / "m.onnx", code=2).err
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -120,12 +118,12 @@ def test_findings_of_the_first_run_stand(tmp_path: Path, seed: int) -> None:
     "words", [["compare"], ["rewrite", "--verify", "-o", "out.onnx"]], ids=lambda words: str(words[0])
 )
 def test_a_timeout_ends_a_loop_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = save(ENDLESS, tmp_path / "m.onnx")
-    assert main([*words, str(path), "--timeout", "3"]) == 2
-    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
+    printed = invoke(*words, path, "--timeout", "3", code=2)
+    assert printed.err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
     assert not (tmp_path / "out.onnx").exists()
 
 

@@ -15,7 +15,7 @@ from openvino import opset8
 from openvino.utils.node_factory import NodeFactory
 from openvino_child import constant_of
 from openvino_forms_child import as_tensor
-from openvino_models import MASKS, listed, parameter
+from openvino_models import MASKS, listed, parameter, pick
 
 import ov_ext.slice
 import ov_ext.strided_slice
@@ -37,10 +37,6 @@ def native(factory: NodeFactory) -> Make:
 
 def in_python(op: str, inputs: Sequence[ov.Output], masks: dict[str, list[int]]) -> ov.Node:
     return ov_ext.slice.Slice(inputs) if op == "Slice" else ov_ext.strided_slice.StridedSlice(inputs, **masks)
-
-
-def pick(random: np.random.Generator, *options: Any) -> Any:
-    return options[int(random.integers(len(options)))]
 
 
 def any_index(random: np.random.Generator) -> int:

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+from onnx_models import parse
 
 from sliceport.batch import digests, identity
 from sliceport.batch.digests import digest_file, state_of
@@ -44,15 +45,8 @@ def key_of(model: Path) -> str:
 def write_onnx(folder: Path, data: str = "m.data") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / data).parent.mkdir(exist_ok=True)
-    weights = numpy_helper.from_array(np.arange(512, dtype=np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["w"], ["y"])],
-        "g",
-        [],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [512])],
-        [weights],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = parse("() => (float[512] y) { y = Identity (w) }", 18, 9)
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(512, dtype=np.float32), "w"))
     onnx.save(model, folder / "m.onnx", save_as_external_data=True, location=data, size_threshold=0)
     return folder / data
 

@@ -12,6 +12,7 @@ import onnx
 import oracle
 import pytest
 from branches import missing_branches
+from command_line import Invoke
 from onnx import numpy_helper
 
 from sliceport.cases.case import ELEMENTS, Case
@@ -214,16 +215,15 @@ def test_listing_marks_disputed_and_refused_cases(folder: Path) -> None:
         assert (folder / case.name / "other_reading").is_dir() == (case.reading != "" and case.other is not None)
 
 
-def test_existing_folder_needs_overwrite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cases", "--export", str(folder)]) == 2
-    assert "exists; give another folder or --overwrite." in capsys.readouterr().err
-    assert main(["cases", "--export", str(folder), "--random", "30", "--seed", "7", "--overwrite"]) == 0
-    assert capsys.readouterr().out.startswith(f"{len(CASES) + 30} cases of 40 rules are in ")
+def test_existing_folder_needs_overwrite(folder: Path, invoke: Invoke) -> None:
+    assert "exists; give another folder or --overwrite." in invoke("cases", "--export", folder, code=2).err
+    printed = invoke("cases", "--export", folder, "--random", "30", "--seed", "7", "--overwrite")
+    assert printed.out.startswith(f"{len(CASES) + 30} cases of 40 rules are in ")
 
 
-def test_negative_count_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["cases", "--export", str(tmp_path / "new"), "--random", "-1"]) == 2
-    assert capsys.readouterr().err == "sliceport: --random must not be negative, got -1.\n"
+def test_negative_count_is_refused(invoke: Invoke, tmp_path: Path) -> None:
+    printed = invoke("cases", "--export", tmp_path / "new", "--random", "-1", code=2)
+    assert printed.err == "sliceport: --random must not be negative, got -1.\n"
     assert not (tmp_path / "new").exists()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import deadly_format
 import pytest
+from command_line import Invoke
 from terminal import in_terminal
 
 from sliceport.cli.batch_progress import Progress
@@ -42,27 +43,19 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("names", "code"), [(["rule_glu"], 0), (["rule_glu", "rule_strings"], 1), (["rule_strings", "none"], 2)]
     )
-    def test_exit_codes(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path, names: list[str], code: int
-    ) -> None:
+    def test_exit_codes(self, invoke: Invoke, zoo: Path, tmp_path: Path, names: list[str], code: int) -> None:
         (zoo / "none.onnx").write_text("no model")
-        assert (
-            main(["batch", "lower", *(str(zoo / f"{name}.onnx") for name in names), "-o", str(tmp_path / "run")])
-            == code
-        )
-        out, err = capsys.readouterr()
+        models = [zoo / f"{name}.onnx" for name in names]
+        out, err = invoke("batch", "lower", *models, "-o", tmp_path / "run", code=code)
         assert out.startswith(f"{len(names)} model")
         # On a busy machine, the progress of a run of more than some seconds comes first.
         lines = [line for line in err.splitlines() if not line.endswith(" s left")]
         assert lines == [f"sliceport: wrote {tmp_path / 'run'}"]
 
-    def test_commands_take_their_own_options(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-    ) -> None:
+    def test_commands_take_their_own_options(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         run = str(tmp_path / "run")
         words = ["batch", "compare", str(zoo), "-o", run, "--executors", "onnxruntime-cpu,dml-emulator", "--seed", "7"]
-        assert main([*words, "--format", "json"]) == 1
-        summary = json.loads(capsys.readouterr().out)
+        summary = json.loads(invoke(*words, "--format", "json", code=1).out)
         assert summary["verdicts"] | {"clean": 2, "finding": 1} == summary["verdicts"]
         for line in Path(run, "results.jsonl").read_text().splitlines():
             assert "--seed 7" in json.loads(line)["result"]["command"]
@@ -82,14 +75,13 @@ class TestRuns:
         header = json.loads(next((tmp_path / "both" / "runs").iterdir()).read_text().splitlines()[0])
         assert header["options"]["input_shapes"] == {"x": [2, 16], "*": "auto"}
 
-    def test_directml_run_is_a_command_of_two_words(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_directml_run_is_a_command_of_two_words(self, invoke: Invoke, tmp_path: Path) -> None:
         """Of OpenVINO models nothing is run, so it needs no DirectML."""
         model = MODELS / "rule_new_axis.xml"
-        assert main(["batch", "directml", "run", str(model), "-o", str(tmp_path / "run")]) == 2
-        assert "runs ONNX models, not OpenVINO IR" in capsys.readouterr().out
+        printed = invoke("batch", "directml", "run", model, "-o", tmp_path / "run", code=2)
+        assert "runs ONNX models, not OpenVINO IR" in printed.out
         for words in (["batch"], ["batch", "directml"]):
-            assert main(words) == 0
-            assert "usage" in capsys.readouterr().out.lower()
+            assert "usage" in invoke(*words).out.lower()
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -125,96 +117,72 @@ class TestRuns:
         ],
     )
     def test_what_is_wrong_is_a_sentence(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path, words: list[str], message: str
+        self, invoke: Invoke, zoo: Path, tmp_path: Path, words: list[str], message: str
     ) -> None:
         given = [word.replace("{zoo}", str(zoo)) for word in words]
-        output = [] if "-o" in words or "report" in words else ["-o", str(tmp_path / "run")]
-        code = main(["batch", *given, *output])
-        out, err = capsys.readouterr()
-        assert (code, out) == (2, "")
+        output = [] if "-o" in words or "report" in words else ["-o", tmp_path / "run"]
+        out, err = invoke("batch", *given, *output, code=2)
+        assert out == ""
         assert message in err
         assert err.count("\n") == 1
         assert not (tmp_path / "run" / "results.jsonl").exists()
 
-    def test_entries_of_a_manifest_that_match_nothing_are_told(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-    ) -> None:
+    def test_entries_of_a_manifest_that_match_nothing_are_told(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         manifest = tmp_path / "manifest.jsonl"
         manifest.write_text('{"model": "zoo/rule_gul.onnx", "input_shapes": {"x": [2, 4]}}\n')
-        assert main(["batch", "lower", str(zoo), "-o", str(tmp_path / "run"), "--manifest", str(manifest)]) == 1
-        assert "'zoo/rule_gul.onnx' matches no model" in capsys.readouterr().err
+        printed = invoke("batch", "lower", zoo, "-o", tmp_path / "run", "--manifest", manifest, code=1)
+        assert "'zoo/rule_gul.onnx' matches no model" in printed.err
 
 
-def test_a_dry_run_lists_the_models_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_lists_the_models_and_writes_nothing(invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
     words = ["batch", "lower", str(zoo), str(tmp_path / "none.onnx"), "-o", str(tmp_path / "run"), "--dry-run"]
     models = sorted(file.as_posix() for file in zoo.iterdir())
     reason = f"source '{tmp_path.as_posix()}/none.onnx' is not there."
-    assert main(words) == 2
-    assert capsys.readouterr() == ("".join(f"{model}\n" for model in models), f"sliceport: {reason}\n")
-    assert main([*words, "--format", "json"]) == 2
-    listed = json.loads(capsys.readouterr().out)
+    assert invoke(*words, code=2) == ("".join(f"{model}\n" for model in models), f"sliceport: {reason}\n")
+    listed = json.loads(invoke(*words, "--format", "json", code=2).out)
     assert (listed["models"], listed["bad_sources"][0]["reason"]) == (models, reason)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_batch_of_rewrite_finds_only_models_that_rewrite_takes(
-    capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-) -> None:
+def test_a_batch_of_rewrite_finds_only_models_that_rewrite_takes(invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
     shutil.copy(MODELS / "rule_new_axis.xml", zoo)
     for command, count in (("rewrite", 3), ("lower", 4)):
-        assert main(["batch", command, str(zoo), "-o", str(tmp_path / "run"), "--dry-run"]) == 0
-        assert len(capsys.readouterr().out.splitlines()) == count
+        assert len(invoke("batch", command, zoo, "-o", tmp_path / "run", "--dry-run").out.splitlines()) == count
 
 
 class TestReports:
-    def test_two_runs_are_compared(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
+    def test_two_runs_are_compared(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         before, after = str(tmp_path / "before"), str(tmp_path / "after")
         main(["batch", "lower", str(zoo), "-o", before])
         (zoo / "rule_glu.onnx").write_text("damaged")
         main(["batch", "lower", str(zoo), "-o", after])
-        capsys.readouterr()
-        assert main(["batch", "report", before, after, "--format", "json"]) == 1
-        compared = json.loads(capsys.readouterr().out)["comparison"]
+        compared = json.loads(invoke("batch", "report", before, after, "--format", "json", code=1).out)["comparison"]
         assert [Path(change["model"]).stem for change in compared["new"]] == ["rule_glu"]
-        assert main(["batch", "report", after, before]) == 0
-        assert "rule_glu.onnx" in capsys.readouterr().out
+        assert "rule_glu.onnx" in invoke("batch", "report", after, before).out
 
-    def test_an_option_that_differs_changes_no_model(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-    ) -> None:
+    def test_an_option_that_differs_changes_no_model(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         runs = [str(tmp_path / name) for name in ("before", "after")]
         for run, seed in zip(runs, ("7", "11"), strict=True):
             main(["batch", "compare", str(zoo), "-o", run, "--seed", seed])
-        capsys.readouterr()
-        assert main(["batch", "report", *runs, "--format", "json"]) == 0
-        compared = json.loads(capsys.readouterr().out)["comparison"]
+        compared = json.loads(invoke("batch", "report", *runs, "--format", "json").out)["comparison"]
         assert compared["options"] == [{"option": "seed", "before": 7, "after": 11}]
         assert compared["summary"]["same"] == 3
 
-    def test_shards_are_joined_and_one_run_is_told_again(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-    ) -> None:
+    def test_shards_are_joined_and_one_run_is_told_again(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         shards = [str(tmp_path / f"shard{i}") for i in (1, 2)]
         for i, shard in enumerate(shards, 1):
             main(["batch", "lower", str(zoo), "-o", shard, "--shard", f"{i}/2"])
-        main(["batch", "lower", str(zoo), "-o", str(tmp_path / "run")])
-        whole = capsys.readouterr().out.rpartition("3 models")[2]
-        assert main(["batch", "report", *shards]) == 1
-        assert capsys.readouterr().out.rpartition("3 models")[2] == whole
-        assert main(["batch", "report", str(tmp_path / "run")]) == 1
-        assert capsys.readouterr().out.rpartition("3 models")[2] == whole
+        whole = invoke("batch", "lower", zoo, "-o", tmp_path / "run", code=1).out.rpartition("3 models")[2]
+        assert invoke("batch", "report", *shards, code=1).out.rpartition("3 models")[2] == whole
+        assert invoke("batch", "report", tmp_path / "run", code=1).out.rpartition("3 models")[2] == whole
 
-    def test_files_are_written_and_kept(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
+    def test_files_are_written_and_kept(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         run, page = (str(tmp_path / name) for name in ("run", "run.html"))
         words = ["batch", "lower", str(zoo), "-o", run, "--html", page]
-        assert main(words) == 1
-        assert "rule_glu" not in capsys.readouterr().err
+        assert "rule_glu" not in invoke(*words, code=1).err
         assert Path(page).read_text("utf-8").lower().startswith("<!doctype html>")
-        assert main(words) == 2
-        assert f"'{page}' exists" in capsys.readouterr().err
-        assert main([*words, "--overwrite"]) == 1
+        assert f"'{page}' exists" in invoke(*words, code=2).err
+        invoke(*words, "--overwrite", code=1)
 
 
 @pytest.fixture(scope="module")
@@ -278,14 +246,10 @@ class TestProgress:
         assert first.startswith("sliceport: 1 of 3 models, ")
         assert second.endswith(" left, 1 crash")
 
-    def test_a_line_for_each_model_if_it_is_wanted(
-        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
-    ) -> None:
-        words = ["batch", "lower", str(zoo / "rule_glu.onnx"), "-v", "-o", str(tmp_path / "run")]
-        main(words)
-        assert f"sliceport: 1/1 clean '{zoo.as_posix()}/rule_glu.onnx' (" in capsys.readouterr().err
-        main(words)
-        assert " s, stored by an earlier run)" in capsys.readouterr().err
+    def test_a_line_for_each_model_if_it_is_wanted(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
+        words = ["batch", "lower", zoo / "rule_glu.onnx", "-v", "-o", tmp_path / "run"]
+        assert f"sliceport: 1/1 clean '{zoo.as_posix()}/rule_glu.onnx' (" in invoke(*words).err
+        assert " s, stored by an earlier run)" in invoke(*words).err
 
     @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
     def test_a_line_is_shown_and_cleared_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:

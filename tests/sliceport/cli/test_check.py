@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
+from command_line import Invoke, Printed
 from onnx_models import save
 
 import sliceport
 from sliceport.checking import Selection
-from sliceport.cli.main import main
 from sliceport.errors import UsageError
 from sliceport.report.check import HINT
 
@@ -37,19 +36,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["check", *words])
-    captured = capsys.readouterr()
-    return code, captured.out.rstrip("\n"), captured.err
+@pytest.fixture
+def check(invoke: Invoke, folder: Path) -> Invoke:
+    """Return a function that runs `sliceport check` in the folder."""
+
+    def run(*words: object, code: int = 0) -> Printed:
+        out, err = invoke("check", *words, code=code)
+        return Printed(out.rstrip("\n"), err)
+
+    return run
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    return json.loads(run(capsys, *words)[1])
-
-
-def test_a_group_is_a_line_with_the_command_that_helps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "defect.onnx")
-    assert (code, err) == (1, "")
+def test_a_group_is_a_line_with_the_command_that_helps(check: Invoke) -> None:
+    out, err = check("defect.onnx", code=1)
+    assert err == ""
     assert out.split("\n") == [
         "defect: 1 Split: one part gates another: onnxruntime-dml 1.24.4 fuses the two and computes q * Sigmoid(q); "
         "sliceport harden defect.onnx -o OUT",
@@ -58,38 +58,35 @@ def test_a_group_is_a_line_with_the_command_that_helps(folder: Path, capsys: pyt
     ]
 
 
-def test_verbose_adds_nodes_and_pages(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "defect.onnx", "-v")
+def test_verbose_adds_nodes_and_pages(check: Invoke) -> None:
+    out = check("defect.onnx", "-v", code=1).out
     lines = out.split("\n")
     assert lines[1] == "    p"
     assert lines[2].startswith("    see https://github.com/sliceport/sliceport/blob/main/docs/defects/one-part-gates-")
     assert lines[2].endswith("microsoft/onnxruntime#32146")
 
 
-def test_clean_models_exit_with_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clean_models_exit_with_0(check: Invoke) -> None:
     names = "onnxruntime-cpu, onnxruntime-cpu-optimized and onnxruntime-dml"
-    assert run(capsys, "clean.onnx", "--engines", "onnxruntime") == (0, f"no known defect of {names}", "")
-    assert run(capsys, "clean.onnx", "--engines", "mnn") == (0, "nothing reported of mnn", "")
-    assert run(capsys, "clean.onnx", "-q") == (0, "clean.onnx: no known defect of 5 engines", "")
+    assert check("clean.onnx", "--engines", "onnxruntime") == (f"no known defect of {names}", "")
+    assert check("clean.onnx", "--engines", "mnn") == ("nothing reported of mnn", "")
+    assert check("clean.onnx", "-q") == ("clean.onnx: no known defect of 5 engines", "")
 
 
 @pytest.mark.parametrize("kind", ["invalid", "fragile", "defect"])
-def test_fail_on_chooses_the_kinds_that_count(folder: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
-    codes = {name: run(capsys, f"{name}.onnx", "--fail-on", kind)[0] for name in ("invalid", "fragile", "defect")}
-    assert codes == {name: int(name == kind) for name in codes}
+def test_fail_on_chooses_the_kinds_that_count(check: Invoke, kind: str) -> None:
+    for name in ("invalid", "fragile", "defect"):
+        check(f"{name}.onnx", "--fail-on", kind, code=int(name == kind))
 
 
-def test_with_sizes_a_fragile_node_is_right_or_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "fragile.onnx", "-q")[1].startswith("fragile.onnx: 1 fragile, ")
-    assert run(capsys, "fragile.onnx", "-q", "--input-shapes", "x:1")[0] == 0
-    assert run(capsys, "fragile.onnx", "-q", "--input-shapes", "x:3")[1].startswith("fragile.onnx: 1 invalid, ")
+def test_with_sizes_a_fragile_node_is_right_or_wrong(check: Invoke) -> None:
+    assert check("fragile.onnx", "-q", code=1).out.startswith("fragile.onnx: 1 fragile, ")
+    check("fragile.onnx", "-q", "--input-shapes", "x:1")
+    assert check("fragile.onnx", "-q", "--input-shapes", "x:3", code=1).out.startswith("fragile.onnx: 1 invalid, ")
 
 
-def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, "clean.onnx", "broken.onnx", "invalid.onnx")
-    assert code == 2
+def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke) -> None:
+    out, err = check("clean.onnx", "broken.onnx", "invalid.onnx", code=2)
     assert err.count("\n") == 1
     assert "'broken.onnx': it is not an ONNX model" in err
     first, second, third = out.split("\n\n")
@@ -98,36 +95,30 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(
     assert third.startswith("invalid.onnx\ninvalid: 1 Split: uneven parts without sizes: axis 0 has 5 elements, ")
 
 
-def test_a_folder_is_told_of_batch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, ".")
-    assert (code, err) == (
-        2,
-        "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n",
-    )
+def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
+    err = check(".", code=2).err
+    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n"
 
 
-def test_reports_are_shown_apart_and_only_if_their_engine_is_named(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(capsys, "stepped.onnx", "-q")[:2] == (0, "stepped.onnx: no known defect of 5 engines")
-    assert run(capsys, "stepped.onnx", "--engines", "onnxruntime")[0] == 0
-    code, out, _ = run(capsys, "stepped.onnx", "--engines", "opencv,onnxruntime-webgl")
-    assert code == 1
+def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:
+    assert check("stepped.onnx", "-q").out == "stepped.onnx: no known defect of 5 engines"
+    check("stepped.onnx", "--engines", "onnxruntime")
+    out = check("stepped.onnx", "--engines", "opencv,onnxruntime-webgl", code=1).out
     assert out.split("\n") == [
         "from reports or single runs, not from tests:",
         "  1 Slice: step other than 1: onnxruntime-webgl 1.13.1 fails; opencv 4.5.0 does not read the model; "
         "sliceport harden stepped.onnx -o OUT --target opencv",
         "1 reported of onnxruntime-webgl and opencv",
     ]
-    line = run(capsys, "stepped.onnx", "--engines", "onnxruntime-webgl")[1].split("\n")[1]
+    line = check("stepped.onnx", "--engines", "onnxruntime-webgl", code=1).out.split("\n")[1]
     assert line.endswith(" and a Slice of the last axis select the same, if step divides the size of the axis")
-    assert "--target webnn|ncnn|opencv|migraphx" in run(capsys, "stepped.onnx", "--engines", "all")[1]
+    assert "--target webnn|ncnn|opencv|migraphx" in check("stepped.onnx", "--engines", "all", code=1).out
 
 
-def test_what_is_reported_of_a_fragile_node_is_shown_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_reported_of_a_fragile_node_is_shown_apart(folder: Path, check: Invoke) -> None:
     graph = STEPPED.replace("int64[1] t = {2}", "int64[1] u = {2}").replace("x) =>", "x, int64[1] t) =>", 1)
     save(graph, folder / "late.onnx", 13)
-    first, *rest = run(capsys, "late.onnx", "--engines", "openvino-gpu")[1].split("\n")
+    first, *rest = check("late.onnx", "--engines", "openvino-gpu", code=1).out.split("\n")
     assert first == "fragile: 1 Slice: step at run time: its steps come from 't'; make the step a constant"
     assert rest[0] == "from reports or single runs, not from tests:"
     assert rest[1].startswith(
@@ -136,20 +127,20 @@ def test_what_is_reported_of_a_fragile_node_is_shown_apart(folder: Path, capsys:
     assert rest[2:] == ["1 fragile, 1 reported of openvino-gpu"]
 
 
-def test_what_is_contested_names_who_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_contested_names_who_is_right(folder: Path, check: Invoke) -> None:
     graph = STEPPED.replace(
         "{0}, int64[1] e = {9}, int64[1] t = {2}", "{0}, int64[1] e = {9223372036854775807}, int64[1] t = {-1}"
     )
     save(graph, folder / "contested.onnx", 13)
-    line, *_ = run(capsys, "contested.onnx", "-v")[1].split("\n")
+    line, *_ = check("contested.onnx", "-v", code=1).out.split("\n")
     assert "onnxruntime-dml, onnx-reference and openvino-onnx are right: by Slice-13, ends of a negative step" in line
 
 
-def test_versions_leave_out_what_does_not_concern_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_versions_leave_out_what_does_not_concern_them(check: Invoke) -> None:
     words = ["stepped.onnx", "--engines", "onnxruntime-webnn", "--engine-versions"]
-    assert run(capsys, *words, "onnxruntime=1.20.1")[0] == 1
-    assert run(capsys, *words, "onnxruntime=1.21")[0] == 0
-    assert run(capsys, *words, "openvino=1.21")[0] == 1
+    check(*words, "onnxruntime=1.20.1", code=1)
+    check(*words, "onnxruntime=1.21")
+    check(*words, "openvino=1.21", code=1)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +156,9 @@ def test_versions_leave_out_what_does_not_concern_them(folder: Path, capsys: pyt
         (["--fail-on", "wrong"], "kind 'wrong' is not known"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    code, out, err = run(capsys, "clean.onnx", *words)
-    assert (code, out) == (2, "")
+def test_a_wrong_option_is_one_sentence(check: Invoke, words: list[str], message: str) -> None:
+    out, err = check("clean.onnx", *words, code=2)
+    assert out == ""
     assert err.startswith(f"sliceport: {message}")
     assert err.count("\n") == 1
 
@@ -182,14 +171,14 @@ def test_families_are_the_engines_that_were_tried() -> None:
         sliceport.check("m.onnx", engines=["cuda"])
 
 
-def test_the_plugin_is_asked_about_what_openvino_reads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plugin_is_asked_about_what_openvino_reads(check: Invoke) -> None:
     pytest.importorskip("openvino")
-    code, out, _ = run(capsys, "clean.onnx", "--engines", "openvino-cpu,openvino-onnx")
-    assert (code, out) == (0, "no known defect of openvino-onnx and openvino-cpu")
+    out = check("clean.onnx", "--engines", "openvino-cpu,openvino-onnx").out
+    assert out == "no known defect of openvino-onnx and openvino-cpu"
 
 
-def test_json_has_the_rules_and_the_findings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = run_json(capsys, "defect.onnx", "broken.onnx", "--format", "json")
+def test_json_has_the_rules_and_the_findings(check: Invoke) -> None:
+    report = json.loads(check("defect.onnx", "broken.onnx", "--format", "json", code=2).out)
     assert report["schema_version"] == 1
     first, second = report["models"]
     assert first["findings"] == [
@@ -200,10 +189,9 @@ def test_json_has_the_rules_and_the_findings(folder: Path, capsys: pytest.Captur
     assert set(second) == {"model", "error"}
 
 
-def test_errors_are_json_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        "'nothing' is not known" in run_json(capsys, "clean.onnx", "--engines", "nothing", "--format", "json")["error"]
-    )
+def test_errors_are_json_too(check: Invoke) -> None:
+    printed = check("clean.onnx", "--engines", "nothing", "--format", "json", code=2)
+    assert "'nothing' is not known" in json.loads(printed.out)["error"]
 
 
 def test_a_report_is_short_in_text_and_a_table_in_notebooks(folder: Path) -> None:
@@ -213,11 +201,11 @@ def test_a_report_is_short_in_text_and_a_table_in_notebooks(folder: Path) -> Non
     assert report.to_json()["schema_version"] == 1
 
 
-def test_sarif_fits_its_schema(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_fits_its_schema(folder: Path, check: Invoke) -> None:
     schema = json.loads(gzip.decompress((DATA / "sarif_2.1.0.json.gz").read_bytes()))
     jsonschema.Draft202012Validator.check_schema(schema)
     words = ["clean.onnx", "invalid.onnx", "fragile.onnx", "defect.onnx", str(folder / "stepped.onnx"), "broken.onnx"]
-    log = run_json(capsys, *words, "--engines", "all", "--format", "sarif")
+    log = json.loads(check(*words, "--engines", "all", "--format", "sarif", code=2).out)
     jsonschema.validate(log, schema)
     (run_,) = log["runs"]
     rules = run_["tool"]["driver"]["rules"]
@@ -233,11 +221,10 @@ def test_sarif_fits_its_schema(folder: Path, capsys: pytest.CaptureFixture[str])
     assert len(invocation["toolExecutionNotifications"]) == 1
 
 
-def test_commands_of_github_are_escaped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_github_are_escaped(folder: Path, check: Invoke) -> None:
     name = "100%,a:b.onnx"
     (folder / "fragile.onnx").rename(folder / name)
-    code, out, _ = run(capsys, name, "broken.onnx", "--format", "github")
-    assert code == 2
+    out = check(name, "broken.onnx", "--format", "github", code=2).out
     first, last, error = out.split("\n")
     assert first.startswith(
         "::warning file=100%25%2Ca%3Ab.onnx,title=fragile%3A sizes-that-fix-an-open-axis::1 Split: sizes that fix"
@@ -246,8 +233,8 @@ def test_commands_of_github_are_escaped(folder: Path, capsys: pytest.CaptureFixt
     assert error.startswith("::error file=broken.onnx,title=not checked::'broken.onnx': ")
 
 
-def test_batch_checks_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["batch", "check", "clean.onnx", "defect.onnx", "-o", "run", "--engines", "onnxruntime-dml"]) == 1
-    out = capsys.readouterr().out
+def test_batch_checks_many_models(folder: Path, invoke: Invoke) -> None:
+    words = ["clean.onnx", "defect.onnx", "-o", "run", "--engines", "onnxruntime-dml"]
+    out = invoke("batch", "check", *words, code=1).out
     assert out.startswith("2 models: 1 clean, 1 with findings")
     assert "one part gates another" in out

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import jsonschema
 import numpy as np
 import onnx
 import pytest
+from command_line import Invoke
 from platforms import POSIX
 
 import sliceport
-from sliceport.cli.main import main
 from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
@@ -29,28 +30,10 @@ SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_sche
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)  # jsonschema.validate() would check the schema every time
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs a command line and returns its exit code, stdout and stderr."""
-
-    def run_words(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = main([str(a) for a in arguments])
-        except SystemExit as exit_:  # of the parser
-            code = int(str(exit_.code))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_words
-
-
 class TestLower:
-    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(self, run: Run, models: Path) -> None:
-        code, out, err = run("lower", models / "rule_coalesce.onnx")
-        assert (code, err) == (0, "")
+    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(self, invoke: Invoke, models: Path) -> None:
+        out, err = invoke("lower", models / "rule_coalesce.onnx")
+        assert err == ""
         assert out.splitlines()[2:] == [
             "slice_a  Slice-13  lowered  #0 SLICE1 FLOAT32 [60]",
             "slice_b  Slice-13  lowered  #1 SLICE1 FLOAT32 [4,15]",
@@ -58,38 +41,35 @@ class TestLower:
             "3 nodes: 3 lowered; 3 SLICE1 moving 408 bytes; feature level 6.4",
         ]
 
-    def test_quiet_is_the_last_line(self, run: Run, models: Path) -> None:
-        _, out, _ = run("lower", models / "rule_identity.onnx", "-q")
+    def test_quiet_is_the_last_line(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_identity.onnx", "-q").out
         assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
 
-    def test_verbose_shows_the_windows(self, run: Run, models: Path) -> None:
-        _, out, _ = run("lower", models / "rule_coalesce.onnx", "-v")
+    def test_verbose_shows_the_windows(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_coalesce.onnx", "-v").out
         assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]" in out
 
-    def test_a_refusal_is_exit_1_and_said_in_full(self, run: Run, models: Path) -> None:
-        code, out, _ = run("lower", models / "rule_rank_limit.onnx")
-        assert code == 1
+    def test_a_refusal_is_exit_1_and_said_in_full(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_rank_limit.onnx", code=1).out
         assert "refused: Slice 'slice_y': not lowered: 9 dimensions remain" in out
 
-    def test_a_model_without_slicing_is_fine(self, run: Run, tmp_path: Path) -> None:
+    def test_a_model_without_slicing_is_fine(self, invoke: Invoke, tmp_path: Path) -> None:
         text = '<ir_version: 9, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) { y = Relu (x) }'
         (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
-        code, out, _ = run("lower", tmp_path / "m.onnx")
-        assert code == 0
+        out = invoke("lower", tmp_path / "m.onnx").out
         assert out.startswith("no Slice or Split in this model\n0 nodes; no operators")
 
-    def test_every_model_gives_json_that_fits_the_schema(self, run: Run, models: Path) -> None:
+    def test_every_model_gives_json_that_fits_the_schema(self, invoke: Invoke, models: Path) -> None:
         for path in sorted(models.glob("*.onnx")):
-            _, out, _ = run("lower", path, "--format", "json")
-            program = json.loads(out)
+            program = json.loads(invoke("lower", path, "--format", "json", code=ANY).out)
             VALIDATOR.validate(program)
             assert program["summary"]["total"] == len(program["nodes"])
             verdicts = [node["verdict"] for node in program["nodes"]]
             assert all(verdicts.count(v) == n for v, n in program["summary"].items() if v != "total")
 
     @pytest.mark.parametrize("option", [["--layout", "NHWC"], ["--views"], ["--feature-level", "2.1"]])
-    def test_options_give_json_that_fits_the_schema(self, run: Run, models: Path, option: list[str]) -> None:
-        _, out, _ = run("lower", models / "rule_coalesce.onnx", "--format", "json", *option)
+    def test_options_give_json_that_fits_the_schema(self, invoke: Invoke, models: Path, option: list[str]) -> None:
+        out = invoke("lower", models / "rule_coalesce.onnx", "--format", "json", *option).out
         jsonschema.validate(json.loads(out), SCHEMA)
 
     def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models: Path) -> None:
@@ -108,35 +88,33 @@ class TestLower:
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(broken, SCHEMA)
 
-    def test_input_shapes(self, run: Run, models: Path) -> None:
+    def test_input_shapes(self, invoke: Invoke, models: Path) -> None:
         path = models / "rule_symbolic.onnx"
-        assert run("lower", path)[0] == 1
-        assert run("lower", path, "--input-shapes", "x:2,5,8")[0] == 0
-        assert run("lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
-        assert run("lower", path, "--input-shapes=x:2,5,8")[0] == 0
+        invoke("lower", path, code=1)
+        invoke("lower", path, "--input-shapes", "x:2,5,8")
+        invoke("lower", path, "--input-shapes", "x:[2,5,8]")
+        invoke("lower", path, "--input-shapes=x:2,5,8")
 
     @pytest.mark.parametrize("command", ["lower", "compare", "check", "harden --verify -o", "rewrite --verify -o"])
     @pytest.mark.parametrize("word", ["auto", "auto=1"])
     def test_every_command_chooses_open_sizes(
-        self, run: Run, models: Path, tmp_path: Path, command: str, word: str
+        self, invoke: Invoke, models: Path, tmp_path: Path, command: str, word: str
     ) -> None:
         output = [tmp_path / "out.onnx"] if command.endswith("-o") else []
-        code, _, error = run(*command.split(), *output, models / "rule_symbolic.onnx", f"--input-shapes={word}")
-        assert code == 0, error
+        invoke(*command.split(), *output, models / "rule_symbolic.onnx", f"--input-shapes={word}")
 
-    def test_chosen_sizes_are_those_that_are_lowered(self, run: Run, models: Path) -> None:
-        _, chosen, _ = run("lower", models / "rule_symbolic.onnx", "--input-shapes=auto=7", "-v")
-        _, given, _ = run("lower", models / "rule_symbolic.onnx", "--input-shapes=x:7,7,8", "-v")
-        assert chosen == given
+    def test_chosen_sizes_are_those_that_are_lowered(self, invoke: Invoke, models: Path) -> None:
+        chosen = invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=auto=7", "-v").out
+        assert chosen == invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=x:7,7,8", "-v").out
 
     @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
-    def test_input_shapes_that_follow_one_another(self, run: Run, tmp_path: Path, words: list[str]) -> None:
+    def test_input_shapes_that_follow_one_another(self, invoke: Invoke, tmp_path: Path, words: list[str]) -> None:
         model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
             g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
             <int64[1] start = {1}, int64[1] end = {4}> { y = Slice(a, start, end) z = Slice(b, start, end) }""")
         onnx.save(model, tmp_path / "m.onnx")
         for more in (["b:6,4"], ["--input-shapes", "b:6,4"], ["--input-shapes=b:6,4"]):
-            assert run("lower", *words, *more, tmp_path / "m.onnx")[0] == 0
+            invoke("lower", *words, *more, tmp_path / "m.onnx")
 
 
 class TestUsage:
@@ -175,24 +153,24 @@ class TestUsage:
         ],
     )
     def test_error_is_one_sentence_and_exit_2(
-        self, run: Run, models: Path, tmp_path: Path, words: str, message: str
+        self, invoke: Invoke, models: Path, tmp_path: Path, words: str, message: str
     ) -> None:
         files = {"M": str(models / "rule_coalesce.onnx"), "O": str(tmp_path / "out.onnx")}
-        code, out, err = run(*(files.get(word, word) for word in words.split()))
-        assert (code, out, err.count("\n")) == (2, "", 1)
+        out, err = invoke(*(files.get(word, word) for word in words.split()), code=2)
+        assert (out, err.count("\n")) == ("", 1)
         assert message in err
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_command_without_arguments_prints_its_help(self, run: Run) -> None:
+    def test_a_command_without_arguments_prints_its_help(self, invoke: Invoke) -> None:
         for arguments, listed in (([], "directml"), (["directml"], "uninstall")):
-            code, out, err = run(*arguments)
-            assert (code, out.split()[0], err) == (0, "usage:", "")
+            out, err = invoke(*arguments)
+            assert (out.split()[0], err) == ("usage:", "")
             assert listed in out
 
-    def test_version_is_printed(self, run: Run) -> None:
-        assert run("--version") == (0, f"sliceport {metadata.version('sliceport')}\n", "")
+    def test_version_is_printed(self, invoke: Invoke) -> None:
+        assert invoke("--version") == (f"sliceport {metadata.version('sliceport')}\n", "")
 
-    def test_help_lists_every_pass_and_executor(self, run: Run) -> None:
+    def test_help_lists_every_pass_and_executor(self, invoke: Invoke) -> None:
         from onnx_ops.passes import PASSES
         from onnx_ops.passes.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
@@ -201,7 +179,7 @@ class TestUsage:
         openvino = ["openvino", "directml", "directml-validate", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == engines().keys() - {"onnx-reference"}
         for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
-            lines = run(command, "--help")[1].splitlines()
+            lines = invoke(command, "--help").out.splitlines()
             assert max(map(len, lines)) <= 80
             listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]
             assert [name for name in listed if not name.startswith("MODEL")] == names
@@ -214,14 +192,10 @@ class TestUsage:
 
 
 class TestOutputFolder:
-    def lower(self, run: Run, model: Path, folder: Path, *options: str) -> tuple[int, str, str]:
-        return run("lower", model, "-o", folder, *options)
-
     def test_holds_program_dxdispatch_files_and_the_annotated_model(
-        self, run: Run, models: Path, tmp_path: Path
+        self, invoke: Invoke, models: Path, tmp_path: Path
     ) -> None:
-        code, out, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
-        assert code == 0
+        out, err = invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "out")
         assert out.endswith("feature level 6.4\n")
         assert err == f"sliceport: wrote {tmp_path / 'out'}\n"
         program = json.loads((tmp_path / "out" / "program.json").read_text())
@@ -236,9 +210,9 @@ class TestOutputFolder:
         assert annotated["slice_a"]["io.sliceport.verdict"] == "lowered"
         assert json.loads(annotated["slice_a"]["io.sliceport.dxdispatch"]) == ["dxdispatch/0000_slice_a.json"]
 
-    def test_the_model_is_otherwise_the_same(self, run: Run, models: Path, tmp_path: Path) -> None:
+    def test_the_model_is_otherwise_the_same(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
         for name in ("rule_function", "rule_subgraphs", "rule_siblings"):
-            self.lower(run, models / f"{name}.onnx", tmp_path / name)
+            invoke("lower", models / f"{name}.onnx", "-o", tmp_path / name)
             model = onnx.load(tmp_path / name / "model.onnx")
             marked = 0
             for node in self.all_nodes(model):
@@ -254,37 +228,36 @@ class TestOutputFolder:
                 yield node
                 graphs += [a.g for a in node.attribute if a.HasField("g")]
 
-    def test_a_refusal_is_annotated_with_its_reason(self, run: Run, models: Path, tmp_path: Path) -> None:
-        assert self.lower(run, models / "rule_strings.onnx", tmp_path / "out")[0] == 1
+    def test_a_refusal_is_annotated_with_its_reason(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("lower", models / "rule_strings.onnx", "-o", tmp_path / "out", code=1)
         node = onnx.load(tmp_path / "out" / "model.onnx").graph.node[-1]
         assert {e.key: e.value for e in node.metadata_props}["io.sliceport.reason"] == "unsupported_type"
         assert not (tmp_path / "out" / "dxdispatch").exists()
 
-    def test_an_existing_folder_is_kept(self, run: Run, models: Path, tmp_path: Path) -> None:
+    def test_an_existing_folder_is_kept(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine.txt").write_text("mine")
         for options in ((), ("--overwrite",)):
-            code, out, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out", *options)
-            assert (code, out) == (2, "")
+            out, err = invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "out", *options, code=2)
+            assert out == ""
         assert "is not a folder of an earlier run, so it is not overwritten" in err
         assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
-    def test_overwrite_replaces_what_an_earlier_run_wrote(self, run: Run, models: Path, tmp_path: Path) -> None:
-        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
-        code, _, err = self.lower(run, models / "rule_identity.onnx", tmp_path / "out")
-        assert code == 2
+    def test_overwrite_replaces_what_an_earlier_run_wrote(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "out")
+        err = invoke("lower", models / "rule_identity.onnx", "-o", tmp_path / "out", code=2).err
         assert "exists; give another folder or --overwrite" in err
-        assert self.lower(run, models / "rule_identity.onnx", tmp_path / "out", "--overwrite")[0] == 0
+        invoke("lower", models / "rule_identity.onnx", "-o", tmp_path / "out", "--overwrite")
         assert json.loads((tmp_path / "out" / "program.json").read_text())["summary"]["alias"] == 2
         assert not (tmp_path / "out" / "dxdispatch").exists()
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
     @POSIX
-    def test_a_link_is_not_followed(self, run: Run, models: Path, tmp_path: Path) -> None:
-        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "real")
+    def test_a_link_is_not_followed(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "real")
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        assert self.lower(run, models / "rule_coalesce.onnx", tmp_path / "link", "--overwrite")[0] == 2
+        invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "link", "--overwrite", code=2)
 
     def test_a_run_that_fails_half_way_leaves_nothing(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -318,82 +291,76 @@ class TestOutputFolder:
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
 
     @POSIX
-    def test_a_folder_that_cannot_be_made(self, run: Run, models: Path, tmp_path: Path) -> None:
+    def test_a_folder_that_cannot_be_made(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        code, _, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "file" / "out")
-        assert code == 2
+        err = invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "file" / "out", code=2).err
         assert "cannot be made (File exists)" in err
 
-    def test_parents_are_made(self, run: Run, models: Path, tmp_path: Path) -> None:
-        assert self.lower(run, models / "rule_coalesce.onnx", tmp_path / "a" / "b")[0] == 0
+    def test_parents_are_made(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "a" / "b")
 
-    def test_the_folder_is_as_open_as_any_other(self, run: Run, models: Path, tmp_path: Path) -> None:
-        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
+    def test_the_folder_is_as_open_as_any_other(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("lower", models / "rule_coalesce.onnx", "-o", tmp_path / "out")
         (tmp_path / "other").mkdir()
         assert (tmp_path / "out").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 class TestCompare:
-    def test_equal_is_exit_0(self, run: Run, models: Path) -> None:
-        code, out, err = run("compare", models / "rule_coalesce.onnx")
-        assert (code, err) == (0, "")
+    def test_equal_is_exit_0(self, invoke: Invoke, models: Path) -> None:
+        out, err = invoke("compare", models / "rule_coalesce.onnx")
+        assert err == ""
         assert "3 equal" in out.splitlines()[-1]
 
-    def test_json_tells_nodes_that_run_alone(self, run: Run, models: Path) -> None:
-        _, out, _ = run("compare", models / "rule_subgraphs.onnx", "--format", "json")
+    def test_json_tells_nodes_that_run_alone(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("compare", models / "rule_subgraphs.onnx", "--format", "json").out
         report = json.loads(out)
         assert report["summary"]["equal"] == 2
         assert [c["alone"] for c in report["comparisons"]] == [True, True]
         assert all(c["bytes_compared"] > 0 for c in report["comparisons"])
 
-    def test_a_refused_node_is_a_finding(self, run: Run, models: Path) -> None:
-        assert run("compare", models / "rule_strings.onnx")[0] == 1
+    def test_a_refused_node_is_a_finding(self, invoke: Invoke, models: Path) -> None:
+        invoke("compare", models / "rule_strings.onnx", code=1)
 
-    def test_no_strings_are_compared(self, run: Run, tmp_path: Path) -> None:
+    def test_no_strings_are_compared(self, invoke: Invoke, tmp_path: Path) -> None:
         proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 13]> g (string[3] x) => (string[0] y)
             <int64[1] s = {1}> { y = Slice(x, s, s) }""")
         onnx.save(proto, tmp_path / "m.onnx")
-        status, out, _ = run("compare", tmp_path / "m.onnx")
-        assert (status, "1 equal" in out) == (0, True)
+        assert "1 equal" in invoke("compare", tmp_path / "m.onnx").out
 
-    def test_a_model_all_of_whose_tensors_are_external(self, run: Run, models: Path, tmp_path: Path) -> None:
+    def test_a_model_all_of_whose_tensors_are_external(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         arguments = ("compare", tmp_path / "m.onnx", "--input-shapes", "x:1,16")
-        code, out, _ = run(*arguments)
-        assert code == 0
-        assert "11 equal" in out
+        assert "11 equal" in invoke(*arguments).out
         (tmp_path / "m.data").unlink()
-        assert run(*arguments)[0] == 1
+        invoke(*arguments, code=1)
 
     @pytest.mark.parametrize(("name", "shape"), [("rule_coalesce", (4, 3, 5)), ("rule_symbolic", (2, 5, 8))])
     def test_own_inputs_are_taken_and_give_open_shapes(
-        self, run: Run, models: Path, tmp_path: Path, name: str, shape: tuple[int, ...]
+        self, invoke: Invoke, models: Path, tmp_path: Path, name: str, shape: tuple[int, ...]
     ) -> None:
         np.save(tmp_path / "x.npy", np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
-        assert run("compare", models / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
+        invoke("compare", models / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}")
 
     @pytest.mark.parametrize("command", ["lower", "compare"])
-    def test_open_shapes_are_asked_for_once(self, run: Run, models: Path, command: str) -> None:
-        code, out, _ = run(command, models / "rule_symbolic.onnx")
-        assert code == 1
+    def test_open_shapes_are_asked_for_once(self, invoke: Invoke, models: Path, command: str) -> None:
+        out = invoke(command, models / "rule_symbolic.onnx", code=1).out
         assert out.count("refused: ") == 2
         assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 1
 
-    def test_the_reference_takes_part_by_itself(self, run: Run, models: Path) -> None:
-        code, out, _ = run("compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
-        assert (code, out.splitlines()[-1].split(": ")[1]) == (0, "3 equal")
+    def test_the_reference_takes_part_by_itself(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator").out
+        assert out.splitlines()[-1].split(": ")[1] == "3 equal"
 
-    def test_inputs_of_the_wrong_type_or_shape_are_refused(self, run: Run, models: Path, tmp_path: Path) -> None:
+    def test_inputs_of_the_wrong_type_or_shape_are_refused(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        words = ["compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}"]
         np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))
-        _, _, err = run("compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
-        assert "input 'x' needs float32 elements, got float64" in err
+        assert "input 'x' needs float32 elements, got float64" in invoke(*words, code=2).err
         np.save(tmp_path / "x.npy", np.zeros((4, 3), np.float32))
-        _, _, err = run("compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
-        assert "input 'x' has rank 3" in err
+        assert "input 'x' has rank 3" in invoke(*words, code=2).err
 
     def test_a_mismatch_names_node_index_and_a_command(
-        self, run: Run, models: Path, monkeypatch: pytest.MonkeyPatch
+        self, invoke: Invoke, models: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The comparison must be able to fail: an executor that moves one byte is found out."""
         from sliceport.engines.dml_emulator import DmlEmulator
@@ -406,19 +373,16 @@ class TestCompare:
                 return results
 
         monkeypatch.setitem(engines(), "dml-emulator", Wrong())
-        code, out, _ = run("compare", models / "rule_coalesce.onnx", "--seed", "3")
-        assert code == 1
+        out = invoke("compare", models / "rule_coalesce.onnx", "--seed", "3", code=1).out
         assert "mismatch: Slice 'slice_a': output 'a' by dml-emulator differs from onnxruntime-cpu: first at" in out
         assert "index [0, 0, 1], computed bytes" in out
         assert f"reproduce: sliceport compare {models / 'rule_coalesce.onnx'} --seed 3 --feature-level 6.4" in out
 
     def test_without_onnxruntime_the_extra_is_named(
-        self, run: Run, models: Path, monkeypatch: pytest.MonkeyPatch
+        self, invoke: Invoke, models: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        code, _, err = run("compare", models / "rule_coalesce.onnx")
-        assert code == 2
-        assert 'pip install "sliceport[onnxruntime]"' in err
+        assert 'pip install "sliceport[onnxruntime]"' in invoke("compare", models / "rule_coalesce.onnx", code=2).err
 
 
 def test_importing_loads_no_runtime() -> None:
@@ -429,13 +393,12 @@ def test_importing_loads_no_runtime() -> None:
 
 
 class TestHints:
-    def test_json_option_names_the_format_option(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["lower", "m.onnx", "--json"]) == 2
-        assert capsys.readouterr().err.strip().endswith("unrecognized arguments: --json; write --format json")
+    def test_json_option_names_the_format_option(self, invoke: Invoke) -> None:
+        printed = invoke("lower", "m.onnx", "--json", code=2)
+        assert printed.err.strip().endswith("unrecognized arguments: --json; write --format json")
 
-    def test_folder_names_batch(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["lower", str(tmp_path)]) == 2
-        error = capsys.readouterr().err.strip()
+    def test_folder_names_batch(self, tmp_path: Path, invoke: Invoke) -> None:
+        error = invoke("lower", tmp_path, code=2).err.strip()
         assert error.endswith(f"is a folder, and lower takes a file; write sliceport batch lower '{tmp_path}' -o RUN.")
 
     @pytest.mark.parametrize(
@@ -451,11 +414,10 @@ class TestHints:
         ],
     )
     def test_error_is_json_where_json_is_asked_for(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+        self, tmp_path: Path, invoke: Invoke, words: str, message: str
     ) -> None:
         (tmp_path / "m.onnx").write_bytes(b"no model")
-        assert main([*words.replace("M", str(tmp_path / "m.onnx")).split(), "--format", "json"]) == 2
-        printed = capsys.readouterr()
+        printed = invoke(*words.replace("M", str(tmp_path / "m.onnx")).split(), "--format", "json", code=2)
         error = json.loads(printed.out)
         assert error["schema_version"] == 1
         assert message in error["error"]

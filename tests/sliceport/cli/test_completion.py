@@ -8,17 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import Invoke
 from platforms import POSIX
 from terminal import in_terminal
 
 from sliceport.cli.completion import SHELLS
-from sliceport.cli.main import main
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_has_the_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+def test_every_shell_has_the_commands_and_options(shell: str, invoke: Invoke) -> None:
+    script = invoke("completion", shell).out
     for word in ("lower", "compare", "rewrite", "harden", "directml", "feature-level", "openvino-cpu"):
         assert word in script
 
@@ -52,10 +51,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     assert sorted(line.strip() for line in done.stdout.splitlines()) == completed
 
 
-def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_shtab_the_extra_is_named(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main(["completion", "bash"]) == 2
-    assert 'pip install "sliceport[cli]"' in capsys.readouterr().err
+    assert 'pip install "sliceport[cli]"' in invoke("completion", "bash", code=2).err
 
 
 @POSIX

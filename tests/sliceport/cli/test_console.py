@@ -14,6 +14,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from command_line import Invoke
 from onnx import TensorProto, helper
 from platforms import POSIX
 from terminal import in_terminal
@@ -62,23 +63,18 @@ class TestNames:
         assert "\nrefused: no" not in captured.out
 
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-    def test_names_never_reach_errors_raw(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    def test_names_never_reach_errors_raw(self, invoke: Invoke, tmp_path: Path, name: str) -> None:
         model = hostile_model(name)
         model.graph.node[0].input[0] = f"{name}?"
-        assert main(["lower", str(save(model, tmp_path))]) == 2
-        err = capsys.readouterr().err
+        err = invoke("lower", save(model, tmp_path), code=2).err
         assert err[:-1].isprintable()
         assert err[-1] == "\n"
-        assert main(["lower", str(tmp_path / name.replace("\0", ""))]) == 2
-        assert capsys.readouterr().err[:-1].isprintable()
+        assert invoke("lower", tmp_path / name.replace("\0", ""), code=2).err[:-1].isprintable()
 
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-    def test_are_left_as_they_are_in_json_which_is_ascii(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-    ) -> None:
+    def test_are_left_as_they_are_in_json_which_is_ascii(self, invoke: Invoke, tmp_path: Path, name: str) -> None:
         path = save(hostile_model(name), tmp_path)
-        assert main(["lower", str(path), "--format", "json", "-o", str(tmp_path / "out")]) == 0
-        out = capsys.readouterr().out
+        out = invoke("lower", path, "--format", "json", "-o", tmp_path / "out").out
         assert out.isascii()
         assert json.loads(out)["nodes"][0]["name"] == name
         written = (tmp_path / "out" / "program.json").read_bytes()
@@ -100,9 +96,7 @@ class TestNames:
 
 class TestOptions:
     @pytest.mark.parametrize("order", range(6))
-    def test_options_may_stand_before_the_model(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, order: int
-    ) -> None:
+    def test_options_may_stand_before_the_model(self, invoke: Invoke, tmp_path: Path, order: int) -> None:
         text = '<ir_version: 9, opset_import: ["" : 11]> '
         text += (
             "g (float[n] a, float[m] b) => (float[k] c, float[k] d, float[l] e) { c, d = Split (a) e, f = Split (b) }"
@@ -113,8 +107,7 @@ class TestOptions:
             [*a, *b, path], [path, *a, *b], [*a, "b:6", path], [path, *a, "b:6"], [*a, path, *b],
             ["--input-shapes=a:4", *b, "--", path],
         ][order]  # fmt: skip
-        assert main(["lower", "-q", *arguments]) == 0
-        assert "2 nodes: 2 lowered" in capsys.readouterr().out
+        assert "2 nodes: 2 lowered" in invoke("lower", "-q", *arguments).out
 
     def test_arrays_may_stand_before_the_model(self, models: Path, tmp_path: Path) -> None:
         import numpy as np
@@ -125,9 +118,8 @@ class TestOptions:
         assert main(["compare", str(models / COALESCE), "--input", array]) == 0
 
     @pytest.mark.parametrize("path", [r"C:\models\m.onnx", "C:m.onnx", "a:b/m", "m.onnx", "m"])
-    def test_a_file_is_no_shape(self, capsys: pytest.CaptureFixture[str], path: str) -> None:
-        assert main(["lower", "--input-shapes", "x:1,16", path]) == 2
-        assert f"'{path}': it cannot be read" in capsys.readouterr().err
+    def test_a_file_is_no_shape(self, invoke: Invoke, path: str) -> None:
+        assert f"'{path}': it cannot be read" in invoke("lower", "--input-shapes", "x:1,16", path, code=2).err
 
 
 NAMES = [
@@ -150,29 +142,29 @@ class TestHints:
 
     @POSIX
     @pytest.mark.parametrize("command", ["lower", "compare"])
-    def test_are_accepted_as_printed(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
+    def test_are_accepted_as_printed(
+        self, invoke: Invoke, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+    ) -> None:
         bash = shutil.which("bash")
         if bash is None:
             pytest.skip("no bash to paste into")
         for names in ((name,) for name in NAMES if name):
             path = str(save(self.open_model(*names, "other"), tmp_path))
-            assert main([command, path]) == 1
-            (hint,) = set(re.findall(r"as in (--input-shapes.*) \(an example\)", capsys.readouterr().out))
+            (hint,) = set(re.findall(r"as in (--input-shapes.*) \(an example\)", invoke(command, path, code=1).out))
             done = subprocess.run([bash, "-c", f"printf '%s\\0' {hint}"], capture_output=True, check=True)
             words = done.stdout.decode().split("\0")[:-1]
             for arguments in ([command, path, *words], [command, *words, path]):
                 assert main(arguments) == 0, hint
                 assert capsys.readouterr().out.splitlines()[-1].startswith("2 ")
 
-    def test_a_symbol_has_one_size(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        main(["lower", str(save(self.open_model("x", "y"), tmp_path))])
+    def test_a_symbol_has_one_size(self, invoke: Invoke, tmp_path: Path) -> None:
         example = shell.join(["--input-shapes", "x:1,16,16,8", "y:1,16,16,8"])
-        assert f"as in {example} (an example)" in capsys.readouterr().out
+        assert f"as in {example} (an example)" in invoke("lower", save(self.open_model("x", "y"), tmp_path), code=1).out
 
-    def test_what_is_no_number_is_said(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_what_is_no_number_is_said(self, invoke: Invoke, tmp_path: Path) -> None:
         path = str(save(self.open_model("x"), tmp_path))
-        assert main(["lower", path, "--input-shapes", "x:batch,16,16,8"]) == 2
-        assert "'x:batch,16,16,8' must be written NAME:1,3,224,224" in capsys.readouterr().err
+        printed = invoke("lower", path, "--input-shapes", "x:batch,16,16,8", code=2)
+        assert "'x:batch,16,16,8' must be written NAME:1,3,224,224" in printed.err
 
     def test_quoting_on_windows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "platform", "win32")
@@ -299,22 +291,19 @@ class TestUnforeseen:
         ],
     )
     def test_is_a_sentence_that_names_the_file(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+        self, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
     ) -> None:
         def failing(_path: str | os.PathLike[str]) -> None:
             raise error
 
         monkeypatch.setattr(lowering, "read_any", failing)
-        assert main(["lower", "some.onnx"]) == 2
-        err = capsys.readouterr().err
+        err = invoke("lower", "some.onnx", code=2).err
         assert err.startswith("sliceport: 'some.onnx': ")
         assert message in err
         assert (err.count("\n"), err[-2:]) == (1, ".\n")
         for loud in (["-vv"], ["-v", "-v"], ["-vvv"], ["--verbose", "-v"]):
-            assert main(["lower", "some.onnx", *loud]) == 2
-            assert "Traceback" in capsys.readouterr().err
-        assert main(["lower", "some.onnx", "-v"]) == 2
-        assert "Traceback" not in capsys.readouterr().err
+            assert "Traceback" in invoke("lower", "some.onnx", *loud, code=2).err
+        assert "Traceback" not in invoke("lower", "some.onnx", "-v", code=2).err
 
 
 class TestWidth:
@@ -380,9 +369,6 @@ class TestProgress:
         assert re.search(r"\r +\r$", shown)
         assert rest == "" or re.search(r"\r +\r$", rest)
 
-    def test_nothing_is_shown_elsewhere(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, models: Path
-    ) -> None:
+    def test_nothing_is_shown_elsewhere(self, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, models: Path) -> None:
         monkeypatch.setattr(console, "_DELAY", 0.0)
-        assert main(["compare", str(models / COALESCE)]) == 0
-        assert capsys.readouterr().err == ""
+        assert invoke("compare", models / COALESCE).err == ""

@@ -6,17 +6,15 @@ import json
 import subprocess
 import sys
 
-import pytest
+from command_line import Invoke
 
-from sliceport.cli.main import main
 from sliceport.defects.engines import ONNXRUNTIME_DML, OPENVINO, TITLES, VERSIONS
 from sliceport.defects.table import DEFECTS, defects_of, find_defect
 from sliceport.report.defects import defect_issue
 
 
-def test_every_entry_is_listed_under_each_of_its_engines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects"]) == 0
-    sections = capsys.readouterr().out.rstrip("\n").split("\n\n")
+def test_every_entry_is_listed_under_each_of_its_engines(invoke: Invoke) -> None:
+    sections = invoke("defects").out.rstrip("\n").split("\n\n")
     assert [section.splitlines()[0] for section in sections] == [f"{TITLES[name]} ({name})" for name in TITLES]
     for engine, section in zip(TITLES, sections, strict=True):
         assert [line.partition(":")[0].strip() for line in section.splitlines()[1:]] == [
@@ -24,9 +22,8 @@ def test_every_entry_is_listed_under_each_of_its_engines(capsys: pytest.CaptureF
         ]
 
 
-def test_one_engine_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects", "--engine", OPENVINO, "-v"]) == 0
-    said = capsys.readouterr().out
+def test_one_engine_with_all_that_is_known(invoke: Invoke) -> None:
+    said = invoke("defects", "--engine", OPENVINO, "-v").out
     for defect in defects_of(OPENVINO):
         assert f"  {defect.id}: given {defect.trigger}, it " in said
         assert f"    right: {defect.right}\n" in said
@@ -37,24 +34,20 @@ def test_one_engine_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -
     assert "gates another" not in said
 
 
-def test_json_has_the_listed_entries(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects", "--format", "json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+def test_json_has_the_listed_entries(invoke: Invoke) -> None:
+    report = json.loads(invoke("defects", "--format", "json").out)
     assert [entry["id"] for entry in report["defects"]] == [defect.id for defect in DEFECTS]
-    assert main(["defects", "--engine", OPENVINO, "--format", "json"]) == 0
-    entries = json.loads(capsys.readouterr().out)["defects"]
+    entries = json.loads(invoke("defects", "--engine", OPENVINO, "--format", "json").out)["defects"]
     assert all(OPENVINO in [one["engine"] for one in entry["divergences"]] for entry in entries)
     assert 0 < len(entries) < len(DEFECTS)
 
 
-def test_unknown_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects", "--engine", "openvin"]) == 2
-    assert "'openvin' is not known, did you mean 'openvino'?" in capsys.readouterr().err
+def test_unknown_engine_is_refused(invoke: Invoke) -> None:
+    assert "'openvin' is not known, did you mean 'openvino'?" in invoke("defects", "--engine", "openvin", code=2).err
 
 
-def test_report_has_the_case_and_what_the_standard_and_the_engine_say(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects", "report", "a-part-is-empty"]) == 0
-    text = capsys.readouterr().out
+def test_report_has_the_case_and_what_the_standard_and_the_engine_say(invoke: Invoke) -> None:
+    text = invoke("defects", "report", "a-part-is-empty").out
     assert text.startswith("# onnxruntime's DirectML provider skips every node that it fuses with the empty one, ")
     assert ", given a Split with an empty part\n" in text
     assert f"Versions: {', '.join(VERSIONS[ONNXRUNTIME_DML])}.\n" in text
@@ -75,15 +68,14 @@ def test_every_defect_has_a_report_for_each_of_its_engines() -> None:
             assert all(f"`{each.case}`" in text for each in defect.examples_on(engine) or defect.examples)
 
 
-def test_report_of_another_defect_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["defects", "report", "a-part-is-emty"]) == 2
-    assert "'a-part-is-emty' is not known, did you mean 'a-part-is-empty'?" in capsys.readouterr().err
+def test_report_of_another_defect_is_refused(invoke: Invoke) -> None:
+    printed = invoke("defects", "report", "a-part-is-emty", code=2)
+    assert "'a-part-is-emty' is not known, did you mean 'a-part-is-empty'?" in printed.err
     for words in (
         ["report", "a-part-is-empty", "--engine", OPENVINO],
         ["--engine", OPENVINO, "report", "a part is empty"],
     ):
-        assert main(["defects", *words]) == 2
-        assert "is not a defect of openvino; it is one of onnxruntime-dml." in capsys.readouterr().err
+        assert "is not a defect of openvino; it is one of onnxruntime-dml." in invoke("defects", *words, code=2).err
 
 
 def test_table_loads_no_framework() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Invoke
 
-from sliceport.cli.main import main, make_parser
+from sliceport.cli.main import make_parser
 from sliceport.diagnosis import Diagnosis, _distributions, diagnose_package
 from sliceport.directml.device import status as device_status
 from sliceport.engines.directml import ENGINE
@@ -39,18 +40,12 @@ def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["doctor", *words])
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return code, captured.out
-
-
-def test_json_has_every_format_engine_and_package(capsys: pytest.CaptureFixture[str], report: dict[str, Any]) -> None:
-    code, out = doctor(capsys, "--json")
+def test_json_has_every_format_engine_and_package(invoke: Invoke, report: dict[str, Any]) -> None:
+    out, err = invoke("doctor", "--json")
+    assert err == ""
     assert make_parser().parse_args(["doctor", "--json"]) == make_parser().parse_args(["doctor", "--format", "json"])
     found = json.loads(out)
-    assert (code, found["schema_version"], found["is_healthy"]) == (0, 1, True)
+    assert (found["schema_version"], found["is_healthy"]) == (1, True)
     assert all(list(one) == ["name", "status", "detail", "advice"] for one in found["diagnoses"])
     by_name = {one["name"]: one for one in found["diagnoses"]}
     assert len(by_name) == len(found["diagnoses"])
@@ -64,12 +59,10 @@ def test_json_has_every_format_engine_and_package(capsys: pytest.CaptureFixture[
     assert by_name["operators in C++"]["detail"].split(", because ")[0] in ("used", "those in Python are used")
 
 
-def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(
-    capsys: pytest.CaptureFixture[str], report: dict[str, Any]
-) -> None:
+def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(invoke: Invoke, report: dict[str, Any]) -> None:
     report |= ABSENT
-    code, out = doctor(capsys)
-    assert code == 0
+    out, err = invoke("doctor")
+    assert err == ""
     rows = out.splitlines()
     assert rows[0].split() == ["name", "status", "detail"]
     assert [row.split()[:2] for row in rows[2:4]] == [["sliceport", "ok"], ["Python", "ok"]]
@@ -99,13 +92,12 @@ def test_directml_is_diagnosed_by_its_status(
     assert next(iter(ENGINE.diagnose())) == expected
 
 
-def test_what_is_broken_is_exit_1(capsys: pytest.CaptureFixture[str], report: dict[str, Any]) -> None:
+def test_what_is_broken_is_exit_1(invoke: Invoke, report: dict[str, Any]) -> None:
     report["self_test"] = "failed: the host ended"
-    code, out = doctor(capsys)
-    assert code == 1
-    assert "DirectML: broken; run: sliceport directml status" in out.splitlines()
-    code, out = doctor(capsys, "--json")
-    assert (code, json.loads(out)["is_healthy"]) == (1, False)
+    text, data = invoke("doctor", code=1), invoke("doctor", "--json", code=1)
+    assert (text.err, data.err) == ("", "")
+    assert "DirectML: broken; run: sliceport directml status" in text.out.splitlines()
+    assert not json.loads(data.out)["is_healthy"]
 
 
 def install(folder: Path, source: str, entry_points: str = "") -> Path:

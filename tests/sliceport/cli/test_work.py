@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import Invoke
 from platforms import POSIX
 from processes import assert_gone, children
-
-from sliceport.cli.main import main
 
 pytestmark = POSIX
 
@@ -234,7 +233,7 @@ def test_child_that_logs_to_a_terminal_is_not_stopped(models: Path, tmp_path: Pa
     ],
 )
 def test_a_malformed_limit_is_a_usage_error(
-    models: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, message: str
+    models: Path, invoke: Invoke, option: str, value: str, message: str
 ) -> None:
-    assert main(["lower", str(models / MODEL), option, value]) == 2
-    assert re.fullmatch(f"sliceport: {re.escape(message)}\n", capsys.readouterr().err)
+    printed = invoke("lower", models / MODEL, option, value, code=2)
+    assert re.fullmatch(f"sliceport: {re.escape(message)}\n", printed.err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_line import Invoke
 from onnx_models import save
 
 from sliceport.cli.main import main
@@ -27,14 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("folder")
-def test_tolerance_of_one_output_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tolerance_of_one_output_is_an_option(invoke: Invoke) -> None:
     save(FALSE, Path("a.onnx"))
     save(FALSE.replace("3.0", "3.5"), Path("b.onnx"))
-    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", "--tolerance", "rel=9"]) == 0
-    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100"]) == 1
-    assert "outputs: 1 close, 1 different" in capsys.readouterr().out
-    assert main(["diff", "a.onnx", "b.onnx", "--tolerance", "y:abs"]) == 2
-    assert "after NAME: for one output, got 'y:abs'" in capsys.readouterr().err
+    invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", "--tolerance", "rel=9")
+    assert "outputs: 1 close, 1 different" in invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", code=1).out
+    printed = invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs", code=2)
+    assert "after NAME: for one output, got 'y:abs'" in printed.err
 
 
 @pytest.mark.usefixtures("folder")

@@ -84,8 +84,7 @@ def test_wrong_node_is_found_alone(differ: Differ) -> None:
 def test_nan_is_named(differ: Differ) -> None:
     report = differ(CHAIN, not_a_number("c"))
     assert names(report) == ["c"]
-    assert report.failure is not None
-    assert report.failure.kind == "nan"
+    assert part_of(report).case.failure.kind == "nan"
 
 
 def test_wrong_fusion_is_found_with_its_nodes(differ: Differ) -> None:
@@ -106,8 +105,15 @@ def test_side_that_refuses_more_outputs_shows_no_fusion(differ: Differ, is_refer
     assert not part_of(report).case.is_fusion
 
 
-def test_refused_node_is_found(differ: Differ) -> None:
-    report = differ(CHAIN, refuse("Sigmoid"))
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"on": "onnxruntime-cpu", "against": "faulty"}, {"other": CHAIN, "against": "onnxruntime-cpu"}],
+    ids=["first side", "good side", "model that its own engine refuses"],
+)
+def test_refused_node_is_found(differ: Differ, tmp_path: Path, options: dict[str, Any]) -> None:
+    if "other" in options:
+        options = options | {"other": save(CHAIN, tmp_path / "other.onnx")}
+    report = differ(CHAIN, refuse("Sigmoid"), **options)
     assert names(report) == ["c"]
     assert report.failed == "faulty 1.0"
 
@@ -128,21 +134,14 @@ def test_node_that_is_refused_unless_its_vector_is_an_output_is_found_near(diffe
     assert report.runs < 30
 
 
-def test_failure_of_the_good_side_is_found(differ: Differ) -> None:
-    report = differ(CHAIN, refuse("Sigmoid"), on="onnxruntime-cpu", against="faulty")
-    assert names(report) == ["c"]
-    assert report.failed == "faulty 1.0"
-
-
-def test_model_that_runs_nowhere_is_an_error(differ: Differ) -> None:
-    graph = "(float[2] x, float[3] y) => (z) { z = Add (x, y) }"
-    with pytest.raises(ModelError, match="neither engine runs the model: on"):
-        differ(graph, lambda _: None)
-
-
-def test_sizes_that_fit_no_node_are_named(differ: Differ) -> None:
-    graph = "(float[N] x, float[M] y) => (z) { z = Add (x, y) }"
-    with pytest.raises(ModelError, match=r"runs the model with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\}: on"):
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [("23", "neither engine runs the model: on"), ("NM", r"with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\}: on")],
+    ids=["fixed sizes", "chosen sizes"],
+)
+def test_model_that_runs_nowhere_is_an_error_that_names_chosen_sizes(differ: Differ, sizes: str, message: str) -> None:
+    graph = f"(float[{sizes[0]}] x, float[{sizes[1]}] y) => (z) {{ z = Add (x, y) }}"
+    with pytest.raises(ModelError, match=message):
         differ(graph, lambda _: None, open_sizes="primes")
 
 
@@ -293,13 +292,17 @@ def test_defect_of_a_node_that_an_optimizer_removed_is_named(tmp_path: Path) -> 
     assert [defect.id for defect in part_of(report).defects] == ["steps without axes over whole axes"]
 
 
+def run_saved(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "run.py"], check=False, cwd=folder, capture_output=True, text=True)
+
+
 def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_path: Path) -> None:
     report = diff(save(DROPPED, tmp_path / "model.onnx"), on="onnxruntime-cpu")
     write(report, tmp_path / "out")
     script = (tmp_path / "out" / "run.py").read_text()
     assert "sliceport" not in script
     assert len(script.splitlines()) <= 18  # the script for DirectML has two more
-    done = subprocess.run([sys.executable, "run.py"], check=False, cwd=tmp_path / "out", capture_output=True, text=True)
+    done = run_saved(tmp_path / "out")
     assert "differs" in done.stdout, done.stderr
     issue = (tmp_path / "out" / "issue.md").read_text()
     assert issue.startswith("# Neg, Slice: wrong shape on onnxruntime-cpu")
@@ -332,8 +335,8 @@ def test_crash_of_an_engine_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
         engines.cache_clear()
         supervisor.end_idle()
     assert names(report) == ["c"]
-    assert report.failure is not None
-    assert (report.failure.kind, report.failure.message) == ("crash", f"its process {ended_by('SIGABRT')}")
+    failure = part_of(report).case.failure
+    assert (failure.kind, failure.message) == ("crash", f"its process {ended_by('SIGABRT')}")
 
 
 def test_node_that_no_output_needs_is_found(differ: Differ) -> None:
@@ -588,23 +591,21 @@ OUTPUTS = """(float[4] x) => (u, v, w) {
 }"""
 
 
-def test_each_differing_output_is_searched(differ: Differ) -> None:
-    fault = both(swap("a", "Sqrt"), swap("d", "Cos"))
-    report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
-    assert [part.case.culprit.name for part in report.parts] == ["a", "d"]
-    assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
+@pytest.mark.parametrize(
+    ("second", "explained"),
+    [(swap("d", "Cos"), [("u", "v"), ("w",)]), (swap("c", "Cos"), [("u",), ("v",)])],
+    ids=["of another output", "behind the first"],
+)
+def test_second_fault_is_found(differ: Differ, second: Fault, explained: list[tuple[str, ...]]) -> None:
+    report = differ(OUTPUTS, both(swap("a", "Sqrt"), second), inputs={"x": np.arange(1, 5, dtype=np.float32)})
+    assert [part.case.culprit.name for part in report.parts] == ["a", "d" if ("w",) in explained else "c"]
+    assert [part.explained for part in report.parts] == explained
 
 
 def test_value_that_is_an_output_too_is_no_second_fault(differ: Differ, tmp_path: Path) -> None:
     graph = "(float[4] x) => (u, a) { [a] a = Exp (x)  [b] b = Neg (a)  [c] u = Tanh (b) }"
     for report in (differ(graph, swap("a", "Relu")), compare_models(graph, graph.replace("Exp", "Relu"), tmp_path)):
         assert [(part.case.culprit.name, part.explained) for part in report.parts] == [("a", ("u", "a"))]
-
-
-def test_second_fault_behind_the_first_is_found(differ: Differ) -> None:
-    fault = both(swap("a", "Sqrt"), swap("c", "Cos"))
-    report = differ(OUTPUTS, fault, inputs={"x": np.arange(1, 5, dtype=np.float32)})
-    assert [part.case.culprit.name for part in report.parts] == ["a", "c"]
 
 
 def test_second_fault_within_the_tolerance_of_another_output_is_found(differ: Differ) -> None:
@@ -617,8 +618,7 @@ def test_script_for_directml_fails_without_directml(tmp_path: Path) -> None:
     loading = "import onnx\npath, inputs = 'model.onnx', {'x': __import__('numpy').ones(1, 'f')}\n"
     save("(float[1] x) => (float[1] y) { y = Neg(x) }", tmp_path / "model.onnx")
     (tmp_path / "run.py").write_text(loading + ONNXRUNTIME_DML.script({}))
-    done = subprocess.run([sys.executable, "run.py"], check=False, cwd=tmp_path, capture_output=True, text=True)
-    assert "this onnxruntime has no DirectML" in done.stderr
+    assert "this onnxruntime has no DirectML" in run_saved(tmp_path).stderr
 
 
 def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None:
@@ -628,7 +628,7 @@ def test_each_differing_output_of_two_models_is_searched(tmp_path: Path) -> None
     assert [part.explained for part in report.parts] == [("u", "v"), ("w",)]
     write(report, tmp_path / "out")
     for folder in (tmp_path / "out", tmp_path / "out" / "2"):
-        done = subprocess.run([sys.executable, "run.py"], check=False, cwd=folder, capture_output=True, text=True)
+        done = run_saved(folder)
         assert "differs" in done.stdout, done.stderr
     write(report, tmp_path / "out", overwrite=True)
 
@@ -651,12 +651,6 @@ def test_difference_that_fades_and_grows_again_is_found(tmp_path: Path) -> None:
     for fault in ("Relu (x)", "Softplus (x)"):
         report = compare_models(graph, graph.replace("Exp (x)", fault), tmp_path)
         assert names(report) == ["a"]
-
-
-def test_model_that_its_own_engine_refuses_is_searched(differ: Differ, tmp_path: Path) -> None:
-    report = differ(CHAIN, refuse("Sigmoid"), other=save(CHAIN, tmp_path / "other.onnx"), against="onnxruntime-cpu")
-    assert names(report) == ["c"]
-    assert report.failed == "faulty 1.0"
 
 
 def test_values_of_two_models_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

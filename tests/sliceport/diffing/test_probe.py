@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import random
@@ -14,17 +13,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from amounts import amount, some
+from command_line import Invoke
 from lying_runtime import KINDS
+from onnx_models import parse
 from planted_faults import part_of
 
-from sliceport.cli.main import main
 from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import Reading, read_results
@@ -63,32 +65,21 @@ def random_model(count: int, seed: int, element: int = onnx.TensorProto.FLOAT) -
             options.append(("skip", [a, chance.choice(values[-5:-1])]))
         kind, reads = chance.choice(options)
         for op, names in [("Add", reads), ("Mul", [f"v{i}", "half"])] if kind == "skip" else [(kind, reads)]:
-            nodes.append(onnx.helper.make_node(op, names, [f"v{i}"], name=f"{op.lower()}_{i}"))
+            nodes.append(f"[{op.lower()}_{i}] v{i} = {op} ({', '.join(names)})")
             i += 1
         values.append(f"v{i - 1}")
-    graph = onnx.helper.make_graph(
-        nodes,
-        "random",
-        [onnx.helper.make_tensor_value_info("x", element, ["rows", 8])],
-        [onnx.helper.make_tensor_value_info(values[-1], element, None)],
-        [onnx.numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()],
-    )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
-
-
-def load_program(folder: Path) -> Any:
-    """Return probe.py in a folder as a module."""
-    spec = importlib.util.spec_from_file_location("probe_on_device", folder / "probe.py")
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    return program
+    name = onnx.TensorProto.DataType.Name(element).lower()
+    proto = parse(f"({name}[rows, 8] x) => ({name}[a, b] {values[-1]}) {{ {'  '.join(nodes)} }}", 18, 9)
+    tensors = [onnx.numpy_helper.from_array(array.astype(dtype), name) for name, array in weights.items()]
+    proto.graph.initializer.extend(tensors)
+    return proto
 
 
 def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
     """Run a probe in this process, and return its results."""
-    program = load_program(folder)
+    program: Any = ModuleType("probe_on_device")
+    program.__file__ = str(folder / "probe.py")
+    SourceFileLoader(program.__name__, program.__file__).exec_module(program)
     options = argparse.Namespace(runtime=runtime, provider="P", device="CPU", option=[])
     state, cuts, _ = program.read_probe()
     device = {"runtime": runtime, "version": "1", "place": "P", "platform": "here"}
@@ -168,22 +159,20 @@ def run_apart(folder: Path, *words: str, runtime: str = "lying_runtime", **varia
 
 
 def test_command_line_finds_the_node(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(model, "model.onnx")
     name = node_of(model, 12).name
-    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 0
-    assert "round 1: 16 models for a range of 64 nodes" in capsys.readouterr().out
-    assert main(["probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8"]) == 2
-    assert "exists" in capsys.readouterr().err
+    printed = invoke("probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8")
+    assert "round 1: 16 models for a range of 64 nodes" in printed.out
+    assert "exists" in invoke("probe", "model.onnx", "-o", "1", "--input-shapes", f"x:{ROWS},8", code=2).err
     for number in (1, 2):
         done = run_apart(tmp_path / str(number), LIE=f"always {name}")
         assert done.returncode == 0, done.stderr
-        assert main(["diff", "model.onnx", "--against", f"{number}/results.json", "-o", str(number + 1)]) == 1
-        printed = capsys.readouterr().out
-        assert ("the first node that differs is one of" in printed) == (number == 1)
-    assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in printed
+        said = invoke("diff", "model.onnx", "--against", f"{number}/results.json", "-o", number + 1, code=1).out
+        assert ("the first node that differs is one of" in said) == (number == 1)
+    assert f"first node that differs: {onnx.load(model).graph.node[12].op_type} '{name}'" in said
     assert (tmp_path / "3" / "issue.md").exists()
     assert (tmp_path / "3" / "model.onnx").exists()
 
@@ -348,9 +337,7 @@ def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypat
     assert reading.next_round is not None
     assert reading.next_round.state.low <= 12 < reading.next_round.state.high
     reading.next_round.write(tmp_path / "2")
-    reading = read_results(model, run_here(tmp_path / "2"))
-    part = part_of(reading.report)
-    assert part.case.culprit.name == name
+    assert part_of(read_results(model, run_here(tmp_path / "2")).report).case.culprit.name == name
 
 
 def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: Path) -> None:
@@ -363,11 +350,9 @@ def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: 
 @pytest.mark.parametrize(
     "word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto", "--seed=1", "--seeds=2"]
 )
-def test_options_without_effect_are_refused(
-    model: Path, tmp_path: Path, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["diff", str(model), "--against", str(tmp_path / "results.json"), word]) == 2
-    assert f"which take no {word.partition('=')[0]}." in capsys.readouterr().err
+def test_options_without_effect_are_refused(model: Path, tmp_path: Path, word: str, invoke: Invoke) -> None:
+    printed = invoke("diff", model, "--against", tmp_path / "results.json", word, code=2)
+    assert f"which take no {word.partition('=')[0]}." in printed.err
 
 
 @pytest.mark.parametrize("mode", ["names", "weights"])
@@ -387,28 +372,19 @@ def test_anonymous_probe_holds_no_names(
     reading = read_results(model, run_here(tmp_path / "1"))
     assert reading.next_round is not None
     reading.next_round.write(tmp_path / "2")
-    reading = read_results(model, run_here(tmp_path / "2"))
-    part = part_of(reading.report)
-    assert part.case.culprit.name == proto.graph.node[12].name
+    report = read_results(model, run_here(tmp_path / "2")).report
+    assert part_of(report).case.culprit.name == proto.graph.node[12].name
 
 
 def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"w{i}" for i in range(40)]
-    nodes = [
-        onnx.helper.make_node("MatMul", ["x" if i == 0 else f"v{i - 1}", f"w{i}"], [f"v{i}"], name=f"matmul_{i}")
-        for i in range(40)
-    ]
+    nodes = "  ".join(f"[matmul_{i}] v{i + 1} = MatMul (v{i}, w{i})" for i in range(40))
+    proto = parse(f"(float[2,64] v0) => (float[2,64] v40) {{ {nodes} }}")
     drawn = np.random.default_rng(0)
-    weights = [np.linalg.qr(drawn.standard_normal((64, 64)))[0].astype(np.float32) for _ in names]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "chain",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 64])],
-        [onnx.helper.make_tensor_value_info("v39", onnx.TensorProto.FLOAT, [2, 64])],
-        [onnx.numpy_helper.from_array(weight, name) for weight, name in zip(weights, names, strict=True)],
-    )
+    for i in range(40):
+        weight = np.linalg.qr(drawn.standard_normal((64, 64)))[0].astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, f"w{i}"))
     model = tmp_path / "chain.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), model)
+    onnx.save(proto, model)
     monkeypatch.setenv("LIE", "always matmul_38")
     first = probe(model, tmp_path / "1")
     whole = 40 * 64 * 64 * 4

@@ -23,6 +23,7 @@ import mingw
 import numpy as np
 import onnx
 import pytest
+from onnx_models import save
 
 from sliceport.diffing.probe_folder import probe
 from sliceport.diffing.probe_results import read_results
@@ -56,15 +57,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a probe of one node with outputs of all types, whose expected outputs are wrong but for the last one."""
     place = tmp_path_factory.mktemp("twins")
     types = [getattr(onnx.TensorProto, name) for name in (*TYPES, "INT32", "FLOAT", "FLOAT16", "FLOAT")]
-    outputs = [onnx.helper.make_tensor_value_info(f"y{i}", number, [2, 3]) for i, number in enumerate(types)]
-    casts = [onnx.helper.make_node("Cast", ["x"], [f"y{i}"], to=number) for i, number in enumerate(types)]
-    body = onnx.helper.make_graph(casts, "body", [], outputs)
-    node = onnx.helper.make_node("If", ["c"], [each.name for each in outputs], then_branch=body, else_branch=body)
-    pairs = [("c", onnx.TensorProto.BOOL, []), ("x", onnx.TensorProto.FLOAT, [2, 3])]
-    inputs = [onnx.helper.make_tensor_value_info(*pair) for pair in pairs]
-    graph = onnx.helper.make_graph([node], "twins", inputs, outputs)
-    versions: dict[str, Any] = {"opset_imports": [onnx.helper.make_opsetid("", 18)], "ir_version": 9}
-    onnx.save(onnx.helper.make_model(graph, **versions), place / "model.onnx")
+    names = [onnx.TensorProto.DataType.Name(number).lower() for number in types]
+    outputs = ", ".join(f"{name}[2, 3] y{i}" for i, name in enumerate(names))
+    casts = " ".join(f"y{i} = Cast<to = {number}>(x)" for i, number in enumerate(types))
+    body = f"body () => ({outputs}) {{ {casts} }}"
+    node = f"{', '.join(f'y{i}' for i in range(len(types)))} = If(c) <then_branch = {body}, else_branch = {body}>"
+    save(f"(bool c, float[2, 3] x) => ({outputs}) {{ {node} }}", place / "model.onnx")
     probe(place / "model.onnx", place / "probe", inputs=INPUTS)
     text = (place / "probe" / "probe.txt").read_text()
     names = re.findall("^cut .* out (.*)$", text, re.MULTILINE)[0].split()

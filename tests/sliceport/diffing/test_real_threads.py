@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_models import save
+from planted_faults import part_of
 from platforms import require_shader_model_6
 
 from sliceport.diffing.diff import diff
@@ -15,17 +16,15 @@ from sliceport.diffing.report import Part
 from sliceport.directml.device import Device
 
 
-def part_of(*models: Path, **options: Any) -> Part:
-    report = diff(*models, open_sizes="primes", **options)
-    assert report.part is not None, report.notes
-    return report.part
+def find_part(*models: Path, **options: Any) -> Part:
+    return part_of(diff(*models, open_sizes="primes", **options))
 
 
 @pytest.mark.usefixtures("provider_kept")
 def test_wrong_fusion_of_directml_is_explained(directml: Device, models: Path) -> None:
     """onnxruntime#32146."""
     require_shader_model_6(directml)
-    part = part_of(models / "rule_glu.onnx", on="onnxruntime-dml")
+    part = find_part(models / "rule_glu.onnx", on="onnxruntime-dml")
     assert [node.op_type for node in part.case.nodes] == ["Split", "Sigmoid", "Mul"]
     assert part.case.is_fusion
     assert [defect.id for defect in part.defects] == ["one part gates another"]
@@ -34,7 +33,7 @@ def test_wrong_fusion_of_directml_is_explained(directml: Device, models: Path) -
 @pytest.mark.usefixtures("directml", "provider_kept")
 def test_refusal_of_directml_is_explained(models: Path) -> None:
     """A Reshape as torch's dynamo exporter writes it."""
-    part = part_of(models / "dynamo_attention_dyn.onnx", on="onnxruntime-dml")
+    part = find_part(models / "dynamo_attention_dyn.onnx", on="onnxruntime-dml")
     assert [node.op_type for node in part.case.nodes] == ["Reshape"]
     assert [defect.id for defect in part.defects] == ["allowzero and a -1"]
 
@@ -46,7 +45,7 @@ def test_slices_that_an_optimizer_merges_wrongly_are_named(tmp_path: Path) -> No
         [first] t = Slice (x, s1, e1, a)
         [second] y = Slice (FROM, s2, e2, a)  [r] u = Relu (t) }"""
     before = save(text.replace("FROM", "t"), tmp_path / "before.onnx")
-    part = part_of(before, save(text.replace("FROM", "x"), tmp_path / "after.onnx"))
+    part = find_part(before, save(text.replace("FROM", "x"), tmp_path / "after.onnx"))
     assert [node.name for node in part.case.nodes] == ["second"]
     assert part.counterpart == "Slice 'second'"
 
@@ -56,8 +55,7 @@ def test_slice_of_a_shape_that_an_optimizer_drops_is_named(tmp_path: Path) -> No
     before = """(float[n,3,5] x) => (y) <int64[1] one = {1}, int64[1] end = {3}> {
         [shape] s = Shape (x)  [slice] t = Slice (s, one, end)  [fill] f = ConstantOfShape (t)  [last] y = Exp (f) }"""
     after = before.replace("Slice (s, one, end)", "Identity (s)")
-    paths = [save(text, tmp_path / f"{i}.onnx") for i, text in enumerate((before, after))]
-    part = part_of(*paths)
+    part = find_part(*(save(text, tmp_path / f"{i}.onnx") for i, text in enumerate((before, after))))
     assert [node.name for node in part.case.nodes] == ["slice"]
     assert part.case.failure.kind == "shape"
 

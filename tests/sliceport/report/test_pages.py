@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from command_line import Invoke
 from onnx_models import parse, save
 from planted_faults import Fault, Faulty, fuse, refuse, swap
 
 from onnx_ops.model.declared import node_ids
 from sliceport import check
-from sliceport.cli.main import main
 from sliceport.defects.table import DEFECTS
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
@@ -220,29 +220,27 @@ def test_bodies_have_ids_of_their_own(tmp_path: Path) -> None:
     }
 
 
-def test_commands_write_pages_and_node_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_write_pages_and_node_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     monkeypatch.chdir(tmp_path)
     save(GATE, tmp_path / "gate.onnx", 13)
     outputs = ["--html", "page.html", "--model-explorer", "nodes.json"]
-    assert main(["check", "gate.onnx", *outputs]) == 1
+    invoke("check", "gate.onnx", *outputs, code=1)
     elements = assert_complete(Path("page.html").read_text("utf-8"))
     assert {"gate.onnx", "defect", " 2 Split: one part gates another", "holder.then_branch/r"} <= set(elements.texts)
     results = json.loads(Path("nodes.json").read_text("utf-8"))["results"]
     value = {"value": "one part gates another", "bgColor": "#f9ab00"}
     assert results == {"node": value, "holder": value, "holder/then_branch/node": value}
-    assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs]) == 2
-    assert "output 'page.html' exists; give another name or --overwrite." in capsys.readouterr().err
-    assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite"]) == 0
+    printed = invoke("diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, code=2)
+    assert "output 'page.html' exists; give another name or --overwrite." in printed.err
+    invoke("diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite")
     assert "onnxruntime-cpu:level=none" in Path("page.html").read_text("utf-8")
     assert json.loads(Path("nodes.json").read_text("utf-8"))["results"] == {}
     for name, index in (("bad", "i"), ("good", "zero")):
         nodes = f"[{name}] y = Gather (x, {index})  z = Neg (y)"
         save(f"(float[3] x, int64 i) => (z) <int64 zero = {{0}}> {{ {nodes} }}", tmp_path / f"{name}.onnx")
     np.save("i.npy", np.int64(9))
-    assert main(["diff", "bad.onnx", "good.onnx", "--input", "i=i.npy", *outputs, "--overwrite"]) == 1
-    assert "does not run the first model" in capsys.readouterr().out
+    printed = invoke("diff", "bad.onnx", "good.onnx", "--input", "i=i.npy", *outputs, "--overwrite", code=1)
+    assert "does not run the first model" in printed.out
     assert list(json.loads(Path("nodes.json").read_text("utf-8"))["results"]) == ["bad"]
-    assert main(["check", "gate.onnx", "gate.onnx", "--model-explorer", "other.json"]) == 2
-    assert "--model-explorer takes one model, got 2." in capsys.readouterr().err
+    printed = invoke("check", "gate.onnx", "gate.onnx", "--model-explorer", "other.json", code=2)
+    assert "--model-explorer takes one model, got 2." in printed.err

@@ -5,13 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from slicing_cases import small_ranges
+from slicing_cases import every_region, small_ranges
 
 from sliceport.slicing import Masks, Region, StridedSliceSpec, find_tiled_axis
-
-
-def every_region(shape: tuple[int, ...]) -> list[Region]:
-    return [Region.of(shape, kept) for kept in itertools.product(*map(small_ranges, shape))]
 
 
 def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:

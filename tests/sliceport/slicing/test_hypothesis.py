@@ -9,24 +9,17 @@ from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import OracleError, onnx_slice, strided_slice
+from slicing_cases import distinct, select
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region, as_slice, resolve_axis
-
-
-def distinct(shape: tuple[int, ...]) -> np.ndarray:
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape)
-
-
-def select(data: np.ndarray, region: Region) -> np.ndarray:
-    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+from sliceport.slicing import resolve_axis
 
 
 @given(st.data(), strategies.shapes(max_rank=5, max_size=4))
 def test_any_slice_selects_what_the_oracle_selects(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.slice_specs(shape))
-    expected = onnx_slice(distinct(shape), spec.starts, spec.ends, spec.axes, spec.steps)
-    got = select(distinct(shape), spec.resolve(shape))
+    expected = onnx_slice(distinct(*shape), spec.starts, spec.ends, spec.axes, spec.steps)
+    got = select(distinct(*shape), spec.resolve(shape))
     assert expected.shape == got.shape
     assert np.array_equal(expected, got)
 
@@ -36,12 +29,12 @@ def test_any_slice_selects_what_the_oracle_selects(data: st.DataObject, shape: t
 def test_any_strided_slice_selects_or_is_refused_as_by_the_oracle(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))
     try:
-        expected = strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
+        expected = strided_slice(distinct(*shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
     except OracleError:
         with pytest.raises(InvalidSlice):
             spec.resolve(shape)
         return
-    got = select(distinct(shape), spec.resolve(shape))
+    got = select(distinct(*shape), spec.resolve(shape))
     assert expected.shape == got.shape
     assert np.array_equal(expected, got)
 

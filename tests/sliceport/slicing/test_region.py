@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from slicing_cases import small_ranges
+from slicing_cases import every_region, select
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Masks, Region, StridedSliceSpec, as_slice
-
-
-def every_region(shape: tuple[int, ...]) -> list[Region]:
-    return [Region.of(shape, kept) for kept in itertools.product(*map(small_ranges, shape))]
-
-
-def select(data: np.ndarray, region: Region) -> np.ndarray:
-    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+from sliceport.slicing import Masks, Region, StridedSliceSpec
 
 
 class TestEquality:

@@ -13,12 +13,9 @@ import selecting
 from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slicing_cases import distinct
 
 from sliceport.slicing import Region, SliceSpec
-
-
-def distinct(shape: tuple[int, ...]) -> np.ndarray:
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape)
 
 
 def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int, ...]) -> list[Any]:
@@ -35,8 +32,8 @@ def test_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ..
     region = spec.resolve(shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
     assert region.output_shape == tuple(map(len, indices))
-    expected = oracle.onnx_slice(distinct(shape), spec.starts, spec.ends, spec.axes, spec.steps)
-    assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
+    expected = oracle.onnx_slice(distinct(*shape), spec.starts, spec.ends, spec.axes, spec.steps)
+    assert chosen(distinct(*shape), region.ranges, region.output_shape) == expected.tolist()
 
 
 @settings(max_examples=amount(200))
@@ -47,8 +44,8 @@ def test_splits_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ..
     assert [region.output_shape for region in regions] == [tuple(map(len, part)) for part in parts]
     for region, part in zip(regions, parts, strict=True):
         assert region == Region.of(shape, part)
-    expected = oracle.onnx_split(distinct(shape), spec.axis, spec.sizes)
-    assert [chosen(distinct(shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
+    expected = oracle.onnx_split(distinct(*shape), spec.axis, spec.sizes)
+    assert [chosen(distinct(*shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
 
 
 @settings(max_examples=amount(300))
@@ -58,9 +55,9 @@ def test_strided_slices_select_what_was_chosen(data: st.DataObject, shape: tuple
     region = spec.resolve(shape)
     assert region == Region(shape, indices, output_shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
-    expected = oracle.strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
+    expected = oracle.strided_slice(distinct(*shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
     assert expected.shape == region.output_shape == output_shape
-    assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
+    assert chosen(distinct(*shape), region.ranges, region.output_shape) == expected.tolist()
 
 
 @settings(max_examples=amount(200))
@@ -68,11 +65,11 @@ def test_strided_slices_select_what_was_chosen(data: st.DataObject, shape: tuple
 def test_composition_goes_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
     second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
-    between = np.array(chosen(distinct(shape), first.ranges, first.output_shape)).reshape(first.output_shape)
+    between = np.array(chosen(distinct(*shape), first.ranges, first.output_shape)).reshape(first.output_shape)
     expected = chosen(between, second.ranges, second.output_shape)
     joint = first.then(second)
     assert joint.output_shape == second.output_shape
-    assert chosen(distinct(shape), joint.ranges, joint.output_shape) == expected
+    assert chosen(distinct(*shape), joint.ranges, joint.output_shape) == expected
 
 
 @given(st.data(), selecting.shapes())

@@ -10,18 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from oracle import OracleError, onnx_slice, onnx_split, strided_slice
+from slicing_cases import distinct, select
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
+from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
-
-
-def selected(data: np.ndarray, region: Region) -> np.ndarray:
-    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
-
-
-def distinct(*shape: int) -> np.ndarray:
-    return np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape)
 
 
 def assert_same(expected: np.ndarray, got: np.ndarray) -> None:
@@ -37,14 +30,14 @@ class TestSlice:
             for starts, ends in itertools.product(itertools.product(bounds, repeat=2), repeat=2):
                 for steps in ((1, -1), (-2, 1)):
                     region = SliceSpec(starts, ends, axes, steps).resolve(data.shape)
-                    assert_same(onnx_slice(data, starts, ends, axes, steps), selected(data, region))
+                    assert_same(onnx_slice(data, starts, ends, axes, steps), select(data, region))
 
     @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (2, 0, 3)])
     def test_axes_without_elements_are_sliced(self, shape: tuple[int, ...]) -> None:
         data = distinct(*shape)
         for start, end, step in itertools.product((-2, 0, 1, INT64_MIN), (-2, 0, 1, INT64_MAX), (1, -1, 2)):
             region = SliceSpec((start,), (end,), (-1,), (step,)).resolve(shape)
-            assert_same(onnx_slice(data, (start,), (end,), (-1,), (step,)), selected(data, region))
+            assert_same(onnx_slice(data, (start,), (end,), (-1,), (step,)), select(data, region))
 
     def test_no_entries_is_the_identity(self) -> None:
         assert SliceSpec((), (), (), ()).resolve((2, 3)).is_identity
@@ -84,7 +77,7 @@ class TestSplit:
                         continue
                     parts = SplitSpec(axis, sizes).resolve(shape)
                     for expected, region in zip(onnx_split(data, axis, sizes), parts, strict=True):
-                        assert_same(expected, selected(data, region))
+                        assert_same(expected, select(data, region))
 
     def test_even_parts_have_the_sizes_of_each_version(self) -> None:
         for dim, parts in itertools.product(range(9), range(1, 6)):
@@ -134,7 +127,7 @@ class TestStridedSlice:
             with pytest.raises(InvalidSlice):
                 spec.resolve(data.shape)
             return False
-        assert_same(expected, selected(data, spec.resolve(data.shape)))
+        assert_same(expected, select(data, spec.resolve(data.shape)))
         return True
 
     def test_one_entry_selects_what_the_oracle_selects(self) -> None:

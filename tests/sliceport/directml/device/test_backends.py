@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import Invoke
 from platforms import POSIX
 
-from sliceport.cli.main import main
 from sliceport.directml.device import DeviceError, install, libraries, programs, validator, wine_root
 from sliceport.directml.device.backend import Progress
 from sliceport.directml.device.windows import Windows
@@ -50,7 +50,7 @@ def program(folder: Path, name: str, script: str = "exit 0") -> None:
 
 @POSIX
 def test_one_sentence_names_what_a_machine_lacks(
-    debian: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    debian: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     assert install.missing() is None
     monkeypatch.setattr(wine_root, "find_mirror", lambda: None)
@@ -59,11 +59,10 @@ def test_one_sentence_names_what_a_machine_lacks(
         (empty / name).unlink()
         lacking = f"the program {name} is not installed; DirectML needs Debian or a distribution based on it"
         assert install.missing() == lacking
-    assert main(["directml", "install"]) == 2
-    assert capsys.readouterr().err == NO_VALIDATOR + f"sliceport: DirectML cannot be installed here: {lacking}.\n"
-    assert main(["directml", "install", "--if-possible"]) == 0
-    assert main(["directml", "status"]) == 1
-    assert capsys.readouterr().out == (
+    printed = invoke("directml", "install", code=2)
+    assert printed.err == NO_VALIDATOR + f"sliceport: DirectML cannot be installed here: {lacking}.\n"
+    assert invoke("directml", "install", "--if-possible").out == ""
+    assert invoke("directml", "status", code=1).out == (
         f"DirectML is not installed; it cannot be installed here: {lacking}\n"
         "validator      cannot be installed here: it would be downloaded\n"
     )
@@ -83,7 +82,7 @@ def test_other_platforms(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_recipe_has_another_folder_and_the_old_one_is_named(
-    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    debian: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     old = install.folder()
     old.mkdir(parents=True)
@@ -93,12 +92,10 @@ def test_another_recipe_has_another_folder_and_the_old_one_is_named(
     assert not install.is_installed()
     assert install.other_folders() == [old]
     install.folder().mkdir()
-    assert main(["directml", "install"]) == 0
-    assert f"{old} is of another version" in capsys.readouterr().out
-    assert main(["directml", "uninstall"]) == 0
+    assert f"{old} is of another version" in invoke("directml", "install").out
+    assert invoke("directml", "uninstall").out == "DirectML is removed\n"
     assert not list(debian.glob("directml-*"))
-    assert main(["directml", "uninstall"]) == 0
-    assert capsys.readouterr().out == "DirectML is removed\nDirectML was not installed\n"
+    assert invoke("directml", "uninstall").out == "DirectML was not installed\n"
 
 
 @pytest.mark.parametrize("changed", ["host.cpp", "native_vkd3d.h", "inside.sh", "files.txt"])
@@ -112,12 +109,11 @@ def test_the_recipe_covers_the_sources(changed: str, monkeypatch: pytest.MonkeyP
 
 @POSIX
 def test_unreachable_index_is_one_sentence_and_leaves_nothing(
-    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    debian: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     script = "echo 'E: Failed to fetch http://mirror/debian/dists/sid/InRelease  Could not resolve' >&2; exit 100"
     program(debian.parents[1] / "bin", "apt-get", script)
-    assert main(["directml", "install"]) == 2
-    lines = capsys.readouterr().err.removeprefix(NO_VALIDATOR).splitlines()
+    lines = invoke("directml", "install", code=2).err.removeprefix(NO_VALIDATOR).splitlines()
     (line,) = [line for line in lines if "looking up packages" not in line]
     assert line.startswith("sliceport: apt-get update failed with exit code 100 (E: Failed to fetch http://mirror")
     assert [path.name for path in debian.iterdir()] == ["directml.lock"]

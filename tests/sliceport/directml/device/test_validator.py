@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from amounts import amount
+from command_line import Invoke
 from descriptors import good, spoilt
 from onnx_node_cases import CASES as NODE_TESTS
 from onnx_node_cases import with_constants
@@ -20,7 +21,6 @@ from onnxruntime_cases import GOOD, STRINGS, vector_model
 from platforms import POSIX
 
 import sliceport
-from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.device import DeviceError, install, libraries, validator
 from sliceport.directml.operators import Operator
@@ -109,7 +109,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @POSIX
 def test_machines_that_cannot_have_it_say_why(
-    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     monkeypatch.setattr(os, "confstr_names", {})
     if (sys.platform, platform.machine()) == ("linux", "x86_64"):
@@ -117,9 +117,9 @@ def test_machines_that_cannot_have_it_say_why(
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     reason = f"this machine is {sys.platform} on aarch64, and the library is for x86-64 Linux"
     assert validator.missing() == reason
-    assert main(["directml", "install", "--validator"]) == 2
-    assert capsys.readouterr().err == f"sliceport: DirectML's validator cannot be installed here: {reason}.\n"
-    assert main(["directml", "install", "--validator", "--if-possible"]) == 0
+    printed = invoke("directml", "install", "--validator", code=2)
+    assert printed.err == f"sliceport: DirectML's validator cannot be installed here: {reason}.\n"
+    invoke("directml", "install", "--validator", "--if-possible")
     assert not empty_cache.exists()
     report = sliceport.compare(MODEL, executors=["directml-validate"])
     assert {each.status for each in report.comparisons} == {"error"}
@@ -135,19 +135,15 @@ def test_without_an_installation_compare_names_the_command(empty_cache: Path) ->
     assert {each.executor for each in sliceport.compare(MODEL).comparisons} == {"dml-emulator"}
 
 
-def test_installed_validator_is_compared_by_default(validator_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", MODEL]) == 0
-    assert capsys.readouterr().out.endswith(f": 3 equal, 3 accepted by {TITLE}\n")
-    assert main(["compare", str(ROOT / "models" / "rule_identity.onnx")]) == 0
-    assert "accepted" not in capsys.readouterr().out  # an alias has no operator
+def test_installed_validator_is_compared_by_default(validator_folder: Path, invoke: Invoke) -> None:
+    assert invoke("compare", MODEL).out.endswith(f": 3 equal, 3 accepted by {TITLE}\n")
+    assert "accepted" not in invoke("compare", ROOT / "models" / "rule_identity.onnx").out  # an alias has no operator
 
 
-def test_refusal_is_a_finding(
-    validator_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusal_is_a_finding(validator_folder: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     monkeypatch.setattr(validator, "create_operator", lambda *_: E_INVALIDARG)
-    assert main(["compare", MODEL, "--executors", "directml-validate"]) == 1
-    assert "directml-validate failed: CreateOperator failed with 0x80070057" in capsys.readouterr().out
+    printed = invoke("compare", MODEL, "--executors", "directml-validate", code=1)
+    assert "directml-validate failed: CreateOperator failed with 0x80070057" in printed.out
 
 
 @POSIX

@@ -11,12 +11,12 @@ import numpy as np
 import onnx.utils
 import pytest
 from amounts import long_only
+from command_line import Invoke
 from onnx_models import parse, save
 from platforms import POSIX, require_shader_model_6
 from processes import children, host_of
 
 from onnx_ops.verify.run_model import run_model
-from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
 from sliceport.directml import device
 from sliceport.engines.model_run import ModelRun
@@ -121,21 +121,16 @@ def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
     assert run.arrays["y"].shape == ()
 
 
-def test_the_command_line_writes_what_it_prints(
-    directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_writes_what_it_prints(directml: device.Device, tmp_path: Path, invoke: Invoke) -> None:
     path, out = save(MOVING, tmp_path / "model.onnx"), tmp_path / "out"
     words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
-    assert main([*words, "--format", "json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = json.loads(invoke(*words, "--format", "json").out)
     report = json.loads((out / "report.json").read_text())
     (output,) = report["outputs"]
     assert np.load(out / output.pop("file")).shape == (4, 6)
     assert report == printed
-    assert main(words) == 2
-    assert "exists; give another folder or --overwrite" in capsys.readouterr().err
-    assert main([*words, "--overwrite"]) == 0
-    text = capsys.readouterr().out
+    assert "exists; give another folder or --overwrite" in invoke(*words, code=2).err
+    text = invoke(*words, "--overwrite").out
     assert "DmlExecutionProvider: 1 Slice, 1 Split, 1 Concat" in text
     assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
 
@@ -206,14 +201,14 @@ def test_data_file_that_cannot_be_mapped_leaves_nothing_behind(directml: device.
     assert not [fd for fd in descriptors if os.path.realpath(fd).startswith(str(tmp_path))]
 
 
-def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_named(directml: device.Device, tmp_path: Path, invoke: Invoke) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         run_model(tmp_path / "nothing.onnx")
     (tmp_path / "text.onnx").write_text("no model")
     with pytest.raises(ModelError, match="not an ONNX model"):
         run_model(tmp_path / "text.onnx")
-    assert main(["directml", "run", str(save(MOVING, tmp_path / "model.onnx")), "--seed", "-1"]) == 2
-    assert "the seed must not be negative" in capsys.readouterr().err
+    printed = invoke("directml", "run", save(MOVING, tmp_path / "model.onnx"), "--seed", "-1", code=2)
+    assert "the seed must not be negative" in printed.err
 
 
 @long_only

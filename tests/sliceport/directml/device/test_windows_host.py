@@ -88,11 +88,14 @@ def test_lost_device_is_replaced() -> None:
     assert "_device" not in host.__dict__
 
 
-def onnx_request(kind: str = "float", element: int = 1) -> tuple[dict[str, Any], bytes]:
+def onnx_error(kind: str = "float", element: int = 1, **change: Any) -> dict[str, Any]:
+    """Return the error with which the host answers the request to run a Cast."""
     data = parse(f"(float[2] x) => ({kind}[2] y) {{ y = Cast <to={element}> (x) }}", 21).SerializeToString()
     inputs = [{"name": "x", "shape": [2], "element": 1, "size": 8}]
     request = {"do": "onnx", "model_size": len(data), "files": [], "weights": [], "inputs": inputs, "outputs": ["y"]}
-    return request | {"config": {}}, data + bytes(8)
+    header, _ = ask(host_with(FakeDevice()), request | {"config": {}} | change, data + bytes(8))
+    error: dict[str, Any] = header["error"]
+    return error
 
 
 CPU_HOST = """
@@ -127,9 +130,7 @@ def test_weights_are_read_from_their_file(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.parametrize(("change", "call"), [({"model_size": 3}, "CreateSession"), ({"outputs": ["z"]}, "Run")])
 def test_failure_names_the_call(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], call: str) -> None:
     monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
-    request, payload = onnx_request()
-    header, _ = ask(host_with(FakeDevice()), request | change, payload)
-    assert header["error"]["call"] == call
+    assert onnx_error(**change)["call"] == call
 
 
 @pytest.mark.parametrize("output", [("int4", 22), ("string", 8)])
@@ -137,28 +138,24 @@ def test_output_whose_elements_cannot_be_sent_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, output: tuple[str, int]
 ) -> None:
     monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
-    header, _ = ask(host_with(FakeDevice()), *onnx_request(*output))
-    assert header["error"]["message"] == "an output's element type cannot be sent"
+    assert onnx_error(*output)["message"] == "an output's element type cannot be sent"
 
 
 @NO_PROVIDER
 def test_missing_provider_is_named() -> None:
-    header, _ = ask(host_with(FakeDevice()), *onnx_request())
-    assert header["error"]["message"] == (
-        "the installed onnxruntime has no DirectML provider; run: pip install onnxruntime-directml"
-    )
+    message = "the installed onnxruntime has no DirectML provider; run: pip install onnxruntime-directml"
+    assert onnx_error()["message"] == message
 
 
 @NO_PROVIDER
 @pytest.mark.filterwarnings("ignore:Specified provider")
 def test_session_that_runs_on_the_cpu_alone_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "get_available_providers", lambda: ["DmlExecutionProvider", "CPUExecutionProvider"])
-    header, _ = ask(host_with(FakeDevice()), *onnx_request())
-    assert header["error"]["message"] == "the DirectML provider does not start on adapter 0"
+    assert onnx_error()["message"] == "the DirectML provider does not start on adapter 0"
 
 
 def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    header, _ = ask(host_with(FakeDevice()), *onnx_request())
-    assert header["error"]["call"] == "import onnxruntime"
-    assert header["error"]["message"].endswith("; run: pip install onnxruntime-directml")
+    error = onnx_error()
+    assert error["call"] == "import onnxruntime"
+    assert error["message"].endswith("; run: pip install onnxruntime-directml")
