@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -19,6 +20,7 @@ MAX_BYTES = 2**20
 """The limit in bytes for a constant that is computed or read."""
 MAX_RANK = 1024
 """The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
+_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_SPAN = 2**32
 """The limit for the product of all sizes other than 0: NumPy refuses even empty arrays beyond the address space."""
 INTEGER_LIMITS: dict[int, Any] = {
@@ -117,6 +119,17 @@ def write_type(element: int, dims: Dims | None) -> bytes:
     """Return the serialised TypeProto of a tensor. The cache saves time because many values have the same type."""
     serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
     return serialized
+
+
+def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
+    types, tensors = {}, {}
+    for name, facts in zip(node.input, inputs, strict=True):
+        if name and (facts.element or facts.non_tensor_type):
+            types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
+            if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
+                tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
+    return types, tensors
 
 
 def drop_large_data(facts: Facts) -> Facts:
