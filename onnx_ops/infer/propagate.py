@@ -95,7 +95,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 class _Propagation:
     """One propagation through a model, which it changes.
 
-    `sizes` replaces symbols of inputs. Without `trusts_numbers`, numbers that are declared for other values are not used.
+    `sizes` replaces symbols of inputs. Without `trusts_numbers`, numbers declared for other values are not used.
     """
 
     def __init__(
