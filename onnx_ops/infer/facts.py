@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -19,6 +20,7 @@ MAX_BYTES = 2**20
 """The limit in bytes for a constant that is computed or read."""
 MAX_RANK = 1024
 """The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
+_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_SPAN = 2**32
 """The limit for the product of all sizes other than 0. NumPy refuses even empty arrays if it is much larger."""
 INTEGER_LIMITS: dict[int, Any] = {
@@ -36,10 +38,11 @@ class Facts:
         element: The number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
         dims: The sizes, each a number, a symbol or None; None if the rank is unknown.
         non_tensor_type: The serialised TypeProto of a value that is not a tensor; otherwise empty.
-        data: The elements, if all of them are known; then they are the same for all inputs of the model.
+        data: The elements, the same for all inputs of the model; None if some are unknown or there are too many.
         integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
             or BOOL with some unknown elements.
-        alternatives: The dims that an If or a Loop may give the value, if its dims depend on data.
+        alternatives: For an output of an If or a Loop whose dims depend on data: the dims from each branch of the If,
+            or those before the Loop. Otherwise empty.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 
@@ -64,7 +67,7 @@ class Facts:
     def list_integers(self) -> Array | None:
         """Return the elements as Python integers, None for each unknown one.
 
-        The result is None unless the shape is known and small, and the type is INT32, INT64 or BOOL.
+        The result is None unless the type is INT32, INT64 or BOOL, and the shape is known and has few elements.
         """
         if self.integers is not None:
             return self.integers
@@ -78,7 +81,10 @@ class Facts:
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store the elements of an INT32, INT64 or BOOL tensor. Elements that are None or out of range are unknown."""
+        """Store the elements of an INT32, INT64 or BOOL tensor; do nothing for another type.
+
+        Elements that are None or out of the type's range are unknown.
+        """
         limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
             is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -86,7 +92,7 @@ class Facts:
                 integers = integers.copy()
                 integers[np.array(is_outside).reshape(integers.shape)] = None
         elif self.element != onnx.TensorProto.BOOL:
-            return  # elements of other types are not stored
+            return
         if any(value is None for value in integers.flat):
             self.integers = integers
         else:
@@ -97,7 +103,7 @@ NO_FACTS = Facts()
 
 
 def read_type(serialized: bytes) -> Facts:
-    """Read the facts in a serialised TypeProto."""
+    """Read the element type and dims from a serialised TypeProto, or keep it as `non_tensor_type`."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
         return Facts(non_tensor_type=serialized if proto.WhichOneof("value") else b"")
@@ -109,9 +115,20 @@ def read_type(serialized: bytes) -> Facts:
 
 @lru_cache(maxsize=4096)
 def write_type(element: int, dims: Dims | None) -> bytes:
-    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
+    """Return the serialised TypeProto of a tensor. The cache saves time because many values have the same type."""
     serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
     return serialized
+
+
+def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
+    types, tensors = {}, {}
+    for name, facts in zip(node.input, inputs, strict=True):
+        if name and (facts.element or facts.non_tensor_type):
+            types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
+            if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
+                tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
+    return types, tensors
 
 
 def drop_large_data(facts: Facts) -> Facts:
@@ -122,7 +139,8 @@ def drop_large_data(facts: Facts) -> Facts:
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     """Return the elements of a tensor; None if they are strings, invalid, more than MAX_BYTES, or in another file."""
-    # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large.
+    # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large. Dims of an
+    # invalid tensor may be negative.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
         return None
@@ -136,7 +154,10 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 
 def matches_facts(facts: Facts, array: Any) -> bool:
-    """Return whether a value is a small array of the inferred type and, if all sizes are inferred, of these sizes."""
+    """Return whether a value is an array of the inferred type that is small enough to store.
+
+    If all sizes are inferred, it must also have these sizes.
+    """
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:
