@@ -1,4 +1,4 @@
-"""Inference for If and Loop: the facts of their outputs, from the facts of the outputs of their bodies."""
+"""Inference for If, Loop and Scan: the facts of their outputs, from the facts of the outputs of their bodies."""
 
 from __future__ import annotations
 

@@ -114,12 +114,14 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether rounding cannot change the length that onnx infers for a Range; true if onnx infers none.
+    """Return whether the length that onnx infers for a Range is right under any rounding.
+
+    The result is true for open bounds, from which onnx infers no length.
 
     Args:
         bounds: The start, end and step of the Range, None for each that is open.
     """
-    # onnx infers no length from open bounds, and integers are not rounded.
+    # Integers are not rounded.
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
@@ -136,9 +138,9 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines may agree on an operator for inputs of these types; false if an integer division may fail.
+    """Return whether `evaluate` may compute an operator for inputs of these types. `_is_exact` then judges the elements.
 
-    `_is_exact` then judges the elements.
+    The result is false for a division of integers that may fail.
     """
     if op_type in _SELECTING:
         return True

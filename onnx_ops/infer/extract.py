@@ -23,7 +23,8 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input. Outputs of nodes of the
+            main graph may be listed, too.
 
     Raises:
         UsageError: `input_shapes` do not fit the model; see `bind_shapes` and `infer_shapes`.

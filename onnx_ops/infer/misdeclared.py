@@ -16,7 +16,10 @@ from onnx_ops.model.views import Dims
 from sliceport.open_shapes import choose_symbol_sizes
 
 _LEADING, _OTHER = 7, 29
-"""The first primes for open sizes in a trial. Few models are exported at these sizes, as many are at 1 and 2."""
+"""The first primes of a trial: for open sizes of axis 0, and for all others; see `choose_sizes`.
+
+Few models are exported at these sizes, but many are at 1 and 2.
+"""
 _EQUAL_SIZE = 24
 """The size of all open axes in a second trial. It has many divisors, as some models divide an axis into parts."""
 
@@ -78,8 +81,8 @@ class Evidence:
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[set[int], bool]:
     """Return the positions of values whose declared numbers may be wrong, and whether to report them.
 
-    They are not reported if they are wrong only when all open sizes are 1, or if the model does not run at the sizes
-    that the user has given, or at any sizes other than the declared ones.
+    They are not reported in three cases: the declared numbers are wrong only if all open sizes are 1; the model does
+    not run at the sizes that the user has given; or the model runs only at the declared sizes.
 
     Args:
         first: The evidence of a propagation that uses the declared numbers.

@@ -96,9 +96,9 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or an expression, or its name if the size would be negative.
+    """Return the size of a symbol or an expression. Return its name if it has no size, or a negative one.
 
-    If a symbol has no size, return its name, or a simplified expression; None if onnx-ir has none.
+    onnx-ir may simplify an expression in which only some symbols have sizes.
     """
     if name in sizes:
         return sizes[name]

@@ -108,9 +108,8 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     count = len(node.output)
     if data.dims is None or not data.dims:
         return [Facts(data.element) for _ in range(count)]
-    axis = normalize_axis(
-        next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0), len(data.dims)
-    )
+    written_axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+    axis = normalize_axis(written_axis, len(data.dims))
     size = data.dims[axis]
     # Split-1 has an optional input `split`; Split-2 and Split-11 have only the attribute.
     has_input = (opset == 1 or opset >= SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])

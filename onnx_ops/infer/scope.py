@@ -19,8 +19,8 @@ class Scope:
         opsets: The version of each operator set, by domain.
         attributes: The attributes of the innermost function call, with the function's defaults, by name.
         depth: The number of subgraphs and function calls around the nodes.
-        declared: The declared types of the graph's or function's own values, by name.
-        facts: The facts of these values, by name.
+        declared: The declared types of the values that nodes of the graph or function compute, by name.
+        facts: The facts of these values, of the inputs and of the initializers, by name.
     """
 
     outer: Scope | None
