@@ -138,9 +138,9 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether `evaluate` may compute an operator for inputs of these types. `_is_exact` then judges the elements.
+    """Return whether `evaluate` may compute an operator for inputs of these types.
 
-    The result is false for a division of integers that may fail.
+    The result is false for a division of integers that may fail. `_is_exact` judges the elements of the outputs.
     """
     if op_type in _SELECTING:
         return True

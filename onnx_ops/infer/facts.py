@@ -132,7 +132,10 @@ def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dic
 
 
 def drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
+    """Return facts without their elements if these have more than `LARGE_BYTES`.
+
+    The results of `propagate` are pickled, and `fold_nodes` would embed such elements in the model.
+    """
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 

@@ -359,7 +359,7 @@ class _Propagation:
         The dims of these outputs are then the shapes of the elements.
         """
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
-            return
+            return  # a rule of this package has computed elements
         compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
