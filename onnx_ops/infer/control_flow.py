@@ -73,10 +73,7 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
 
 
 def _scan_axes(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[int, list[int]]:
-    """Return the number of inputs of a Scan before the scan inputs, and the axis of each scan input.
-
-    The axes may be negative.
-    """
+    """Return the number of inputs of a Scan before the scan inputs, and the axis of each scan input."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     count = attributes["num_scan_inputs"].i if "num_scan_inputs" in attributes else 0
     axes = attributes["scan_input_axes"].ints if "scan_input_axes" in attributes else [0] * count

@@ -33,13 +33,12 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
 def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or opened.
 
+    The result is None if the rank is unknown, or if engines differ about it.
+
     Args:
         node: The node as it is in the model: its axes may be negative.
         inputs: Facts of its inputs.
         dims: The dims that onnx infers; None if it infers no rank.
-
-    Returns:
-        The dims; None if the rank is unknown or engines differ about it.
     """
     data_dims = inputs[0].dims if inputs else None
     if node.op_type == "Concat":

@@ -15,10 +15,7 @@ from onnx_ops.model.views import Dims
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols.
-
-    Declared dims of another rank than the inferred ones are ignored.
-    """
+    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols."""
     declared_facts = read_type(declared.SerializeToString())
     if not (facts.element or facts.non_tensor_type):
         facts = replace(facts, element=declared_facts.element, non_tensor_type=declared_facts.non_tensor_type)
@@ -32,15 +29,12 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
             [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
         )
     else:
-        return facts
+        return facts  # the ranks contradict each other, so the declared one is ignored
     return replace(facts, dims=dims)
 
 
 def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
-    """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols.
-
-    The graph is changed. Equal symbols let inference recognize the same open size elsewhere.
-    """
+    """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols."""
     symbols = set()
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):

@@ -49,9 +49,7 @@ _MIN_DISTANCE = 1e-3
 
 
 def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """Compute the elements of the outputs of a standard node.
-
-    Return () if engines may differ, if the computation fails, or if the node has no inputs.
+    """Compute the outputs of a standard node with inputs. Return () if engines may differ, or the computation fails.
 
     Args:
         node: The node.
@@ -114,14 +112,12 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether the length that onnx infers for a Range is right under any rounding.
-
-    The result is true for open bounds, from which onnx infers no length.
+    """Return whether the length that onnx infers for a Range, if any, is right under any rounding.
 
     Args:
         bounds: The start, end and step of the Range, None for each that is open.
     """
-    # Integers are not rounded.
+    # onnx infers no length from open bounds, and integers are not rounded.
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
@@ -138,10 +134,7 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether `evaluate` may compute an operator for inputs of these types.
-
-    The result is false for a division of integers that may fail. `_is_exact` judges the elements of the outputs.
-    """
+    """Return whether engines agree on an operator for inputs of these types. A division also needs a safe divisor."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":
@@ -215,10 +208,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand
 
 
 def compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`.
-
-    Store nothing if the node has several outputs, or if its output is of another type or has an open size.
-    """
+    """Compute the integers of a node's only output from those of its inputs if possible. Store them in `outputs`."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return

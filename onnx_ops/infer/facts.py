@@ -81,10 +81,7 @@ class Facts:
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store the elements of an INT32, INT64 or BOOL tensor; do nothing for another type.
-
-        Elements that are None or out of the type's range are unknown.
-        """
+        """Store the elements of an INT32, INT64 or BOOL tensor. Elements that are None or out of range are unknown."""
         limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
             is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -92,7 +89,7 @@ class Facts:
                 integers = integers.copy()
                 integers[np.array(is_outside).reshape(integers.shape)] = None
         elif self.element != onnx.TensorProto.BOOL:
-            return
+            return  # elements of other types are not stored
         if any(value is None for value in integers.flat):
             self.integers = integers
         else:
@@ -132,10 +129,7 @@ def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dic
 
 
 def drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if these have more than `LARGE_BYTES`.
-
-    The results of `propagate` are pickled, and `fold_nodes` would embed such elements in the model.
-    """
+    """Return facts without elements of more than `LARGE_BYTES`, which `fold_nodes` would embed in the model."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
@@ -157,10 +151,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 
 def matches_facts(facts: Facts, array: Any) -> bool:
-    """Return whether a value is an array of the inferred type that is small enough to store.
-
-    If all sizes are inferred, it must also have these sizes.
-    """
+    """Return whether a value is a small array of the inferred type and, if all sizes are inferred, of these sizes."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:

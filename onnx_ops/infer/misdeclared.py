@@ -16,10 +16,7 @@ from onnx_ops.model.views import Dims
 from sliceport.open_shapes import choose_symbol_sizes
 
 _LEADING, _OTHER = 7, 29
-"""The first primes of a trial: for open sizes of axis 0, and for all others; see `choose_sizes`.
-
-Few models are exported at these sizes, but many are at 1 and 2.
-"""
+"""The first primes for open sizes of axis 0, and for others, in a trial. Few models are exported at these sizes."""
 _EQUAL_SIZE = 24
 """The size of all open axes in a second trial. It has many divisors, as some models divide an axis into parts."""
 
@@ -46,10 +43,7 @@ class Evidence:
     has_failed: bool = False
 
     def compare(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
-        """Add a value to `unconfirmed` if its inferred facts do not confirm a declared number.
-
-        Also add each number that is declared for an inferred symbol to `fixed_sizes`.
-        """
+        """Update `unconfirmed` and `fixed_sizes` if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         alternatives = facts.alternatives if self.is_trial else ()
@@ -71,10 +65,8 @@ class Evidence:
                     self.fixed_sizes[size] = number
 
     def note_failure(self, inputs: Iterable[Facts]) -> None:
-        """Set `has_failed` for a node that inference refuses, if the sizes of all its inputs are known.
-
-        Inputs without any facts, such as those left out, do not count.
-        """
+        """Set `has_failed` for a node that inference refuses, if the sizes of all its inputs are known."""
+        # Inputs without any facts, such as those left out, do not count.
         self.has_failed |= all(facts is NO_FACTS or facts.sizes is not None for facts in inputs)
 
 

@@ -151,9 +151,8 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
 
-        For a subgraph, `input_facts` are the facts of its inputs that hold in each iteration, and `arguments` are the
-        facts of the same inputs before the first iteration. Only the dims of `arguments` are read, to judge the
-        declared ones. The facts of all values are also stored in `scope`.
+        For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
+        Only the dims of `arguments` are read, to judge the declared ones. The facts are also stored in `scope`.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
@@ -201,8 +200,8 @@ class _Propagation:
                     self.evidence.compare(first_output + index, declared, inferred)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
-                    declared = declared if self._trusts_numbers else without_numbers(declared)
-                    completed = fill_in_declared(inferred, declared)
+                    trusted = declared if self._trusts_numbers else without_numbers(declared)
+                    completed = fill_in_declared(inferred, trusted)
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
@@ -212,10 +211,7 @@ class _Propagation:
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> Sequence[Facts]:
-        """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx.
-
-        The result may have fewer elements than the node has outputs.
-        """
+        """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx."""
         graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
@@ -315,10 +311,7 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs by onnx's inference, or by the function that defines its operator.
-
-        The result is empty if neither exists, if the node breaks its schema, or without `uses_onnx`.
-        """
+        """Return the facts of a node's outputs by onnx's inference or the operator's function, or [] if both fail."""
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
             return []
         try:
@@ -354,10 +347,7 @@ class _Propagation:
         return body
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Compute the elements of outputs if they are few and engines agree on them. Store them in `outputs`.
-
-        The dims of these outputs are then the shapes of the elements.
-        """
+        """Compute elements that are few and on which engines agree. Store them and their shapes in `outputs`."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
             return  # a rule of this package has computed elements
         compute_integers(node, inputs, outputs, opset)

@@ -96,10 +96,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or an expression. Return its name if it has no size, or a negative one.
-
-    onnx-ir may simplify an expression in which only some symbols have sizes.
-    """
+    """Return the size of a symbol or a formula. Return its name if the size is open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -197,9 +194,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes by constants if all elements of their outputs are known.
-
-    Constant nodes and nodes with an output of a graph stay.
+    """Replace nodes with known outputs by constants. Constants and nodes with an output of a graph stay.
 
     Returns:
         The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.
