@@ -1,4 +1,4 @@
-"""Inference for If and Loop: the facts of their outputs, from the facts of the outputs of their bodies."""
+"""Inference for If, Loop and Scan: the facts of their outputs, from the facts of the outputs of their bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a
 
 
 def untaken_branch(condition: Facts) -> str:
-    """Return the name of the branch that an If never takes; an empty string if the condition is unknown."""
+    """Return the name of the branch that an If never takes; an empty string if the condition is not one known value."""
     if condition.data is None or condition.data.size != 1:
         return ""
     return "else_branch" if bool(condition.data.reshape(())) else "then_branch"
@@ -22,7 +22,8 @@ def untaken_branch(condition: Facts) -> str:
 def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """Return the facts of the outputs of an If.
 
-    If the condition is known, these are the facts of the taken branch. Otherwise they are what both branches share.
+    If the condition is known, these are the facts of the taken branch. Otherwise they are what both branches share, and
+    `alternatives` has the dims of both.
 
     Args:
         untaken: The name of the branch that is never taken; see `untaken_branch`.
@@ -36,9 +37,8 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
     for on_true, on_false in zip(then_outputs, else_outputs, strict=False):
         dims: Dims | None = None
         if on_true.dims is not None and on_false.dims is not None and len(on_true.dims) == len(on_false.dims):
-            dims = tuple(
-                [size if size == other else None for size, other in zip(on_true.dims, on_false.dims, strict=True)]
-            )
+            pairs = zip(on_true.dims, on_false.dims, strict=True)
+            dims = tuple([size if size == other else None for size, other in pairs])
         element = on_true.element if on_true.element == on_false.element else 0
         is_same_type = on_true.non_tensor_type == on_false.non_tensor_type
         non_tensor_type = on_true.non_tensor_type if is_same_type else b""
@@ -49,24 +49,25 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
 def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
     """Return the types and sizes of the values that a Loop or a Scan passes to its body before the first iteration.
 
-    Return [] for other nodes.
+    Their elements are left out, because an iteration may change the values. Return [] for other nodes.
     """
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
-        number, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        return [number, condition, *[Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]]
+        iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
+        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
+        return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
-    state_count, axes = _scan_axes(node, inputs)
+    state_count, scan_axes = _scan_axes(node, inputs)
     # For each input, the axes that its slices in the body lack.
-    dropped_axes: list[list[int]] = [[]] * state_count + [[axis] for axis in axes]
+    dropped_axes: list[list[int]] = [[]] * state_count + [[axis] for axis in scan_axes]
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         # The first input of Scan-8 has the lengths of sequences, and is not passed. The others begin with a batch axis,
         # and the sequences have axis 1 after it.
-        dropped_axes = [[0]] * state_count + [[0, 1]] * len(axes)
+        dropped_axes = [[0]] * state_count + [[0, 1]] * len(scan_axes)
     arguments = [
-        Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, axes_of_input))
-        for facts, axes_of_input in zip(inputs, dropped_axes, strict=False)
+        Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, axes))
+        for facts, axes in zip(inputs, dropped_axes, strict=False)
     ]
     return arguments if opset >= _SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
 
@@ -93,14 +94,14 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     first_scan_output = 1 + carried_count
     declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
-    conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
-    is_run = all(data is not None and bool((data > 0).all()) for data in conditions)
+    start_conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    is_run = all(data is not None and bool((data > 0).all()) for data in start_conditions)
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
         # Each iteration may change the shape of a carried value. Without any iteration, the value stays as it is.
-        is_kept = after.sizes is not None and after.sizes == before.sizes
-        alternatives = () if is_kept or is_run else (before.dims,)
-        dims = before.dims if is_kept else None
+        keeps_sizes = after.sizes is not None and after.sizes == before.sizes
+        alternatives = () if keeps_sizes or is_run else (before.dims,)
+        dims = before.dims if keeps_sizes else None
         carried.append(Facts(after.element, dims, after.non_tensor_type, alternatives=alternatives))
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
@@ -109,23 +110,23 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
     """Return the facts of the outputs of a Scan: first its states, then the scan outputs.
 
-    Return only those of the states if the length of the sequences is not known, and [] below operator set 9.
+    The scan outputs are left out if the length of the sequences is not known. Below operator set 9, return [].
     """
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         return []
     state_count, axes = _scan_axes(node, inputs)
     # Each iteration keeps the sizes of the states.
-    states = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
+    outputs = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
     length = _size_on(inputs[state_count], axes[0]) if axes and state_count < len(inputs) else None
     if not isinstance(length, int) or length == 0:  # onnxruntime refuses sequences of length 0
-        return states
+        return outputs
     output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))
     for facts, axis in zip(body_outputs[state_count:], output_axes, strict=False):
         dims = None if facts.dims is None else list(facts.dims)
         if dims is not None:
             dims.insert(axis if axis >= 0 else axis + len(dims) + 1, length)
-        states.append(Facts(facts.element, None if dims is None else tuple(dims)))
-    return states
+        outputs.append(Facts(facts.element, None if dims is None else tuple(dims)))
+    return outputs
 
 
 def open_changing_sizes(
@@ -134,7 +135,7 @@ def open_changing_sizes(
     """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether it changes any.
 
     If it does, also remove the declared shapes of the body's outputs and the declared types of the values inside the
-    body, because they may depend on such a size.
+    body, because these may depend on an opened size.
 
     Args:
         body: The body of a Loop, which is changed.
@@ -142,7 +143,8 @@ def open_changing_sizes(
         results: The facts of the carried values after an iteration that began with the declared sizes.
         opens_all: Whether to open all sizes unless each of them is certain to stay the same.
     """
-    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []  # each with whether its size changes
+    # Each declared size, and whether an iteration may have another one.
+    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
     # The first two inputs of the body are the iteration number and the condition.
     for value, before, after in zip(body.input[2:], carried, results, strict=False):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -176,12 +178,12 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
     Args:
         facts: The facts of the body's output.
         declared: The declared type of the body's output.
-        is_run: Whether the body is certain to run. If the body does not run, onnxruntime gives the output the sizes
-            that it inferred, and 0 for each size that it did not infer. So only declared numbers that are also inferred
-            are certain.
+        is_run: Whether the body is certain to run.
     """
     dims = facts.dims
     if not is_run and dims is not None:
+        # If the body does not run, onnxruntime gives the output the sizes that it inferred, and 0 for each size that it
+        # did not infer. So only declared numbers that are also inferred are certain.
         declared_dims = read_type(declared.SerializeToString()).dims
         if declared_dims is None or len(declared_dims) != len(dims):
             dims = None

@@ -13,10 +13,10 @@ from onnx_ops.model.views import Dims
 
 
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return a copy of a node with its negative axes counted from the front; `rank` is that of its first input.
+    """Return a copy of a node with its negative axes counted from the front.
 
     Operator sets below 11 allow no negative axes, so onnx infers nothing from them. But exporters write them, and
-    onnxruntime accepts them.
+    onnxruntime accepts them. Only the attributes `axis` and `axes` are read; `rank` is the rank of the first input.
     """
     normalized = onnx.NodeProto()
     normalized.CopyFrom(node)
@@ -32,6 +32,8 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
 
 def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or opened.
+
+    The result is None if the rank is unknown, or if engines differ about it.
 
     Args:
         node: The node as it is in the model: its axes may be negative.
@@ -57,15 +59,14 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits.
 
-    A size of 0 on another axis is opened if it is not that of all inputs, because onnxruntime ignores empty inputs.
+    A size of 0 on another axis is opened unless all inputs have it, because onnxruntime ignores empty inputs.
     """
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
     corrected = list(dims)
     for index, size in enumerate(dims):
-        input_sizes = {facts.dims[index] if facts.dims else None for facts in inputs}
-        if size == 0 and input_sizes != {0}:
+        if size == 0 and any(facts.dims is None or facts.dims[index] != 0 for facts in inputs):
             corrected[index] = None
     sizes_on_axis = [facts.dims[axis] for facts in inputs if facts.dims is not None]
     known_sizes = [size for size in sizes_on_axis if isinstance(size, int)]
@@ -77,8 +78,7 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
     """Return the dims of a pool or ConvTranspose with the spatial sizes that onnxruntime computes.
 
-    These sizes are opened if onnx and onnxruntime pad differently. In a pool with ceil_mode, onnxruntime omits the last
-    window if the window starts after the data and the padding at the beginning.
+    These sizes are opened if onnx and onnxruntime pad differently.
     """
     if dims is None or data_dims is None:
         return dims
@@ -86,27 +86,27 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
     # With automatic padding, onnx and onnxruntime differ if one of these attributes is not at its default.
     name, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
-    is_changed = any(number != default for number in attributes.get(name, ()))
-    if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_changed):
+    is_not_default = any(number != default for number in attributes.get(name, ()))
+    if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_not_default):
         return dims[:2] + (None,) * len(dims[2:])
     if not attributes.get("ceil_mode"):
         return dims
     ones, zeros = (1,) * len(dims), (0,) * len(dims)
     pads = attributes.get("pads", zeros) if auto_pad == b"NOTSET" else zeros
-    windows = zip(dims[2:], data_dims[2:], attributes.get("strides", ones), pads, strict=False)
-    return dims[:2] + tuple(
-        [
-            dim - 1 if isinstance(dim, int) and isinstance(size, int) and (dim - 1) * stride >= size + pad else dim
-            for dim, size, stride, pad in windows
-        ]
-    )
+    corrected = list(dims[:2])
+    # `pads` has first the padding before the data on each axis, then that after the data, which `zip` leaves out.
+    for count, size, stride, pad in zip(dims[2:], data_dims[2:], attributes.get("strides", ones), pads, strict=False):
+        corrected.append(count)
+        if isinstance(count, int) and isinstance(size, int) and (count - 1) * stride >= size + pad:
+            corrected[-1] = count - 1  # onnxruntime omits a window that starts after the data and the padding before
+    return tuple(corrected)
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a reduction of data that may be empty, with an open size on each negative axis.
 
     If the data are empty, onnxruntime does not change the sizes of negative axes, and ignores keepdims for these axes.
-    So the rank is unknown, and the result None, if keepdims is 0 and an axis is negative.
+    So the result is None if keepdims is 0 and an axis is negative: the rank is unknown.
     """
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])

@@ -1,4 +1,4 @@
-"""Types that a model declares for its values, and when their sizes are not believed.
+"""Types that a model declares for its values, and copies of them without the sizes that may be wrong.
 
 Many models are exported for one batch size, and then only the shapes of their inputs are changed. Such a model declares
 numbers for sizes that its inputs leave open.

@@ -1,7 +1,7 @@
 """Evaluation of nodes on constants, restricted to cases in which every engine computes the same bits.
 
-Most operators run on onnx's reference implementation. Operators outside the lists below are not computed: the reference
-rounds sines and orders sums in its own way, and computes some old versions of operators like the newest version.
+Most operators run on onnx's reference implementation. Operators outside the lists below are not computed. For example,
+the reference rounds sines in its own way, and computes some old versions of operators like the newest version.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _MIN_DISTANCE = 1e-3
 
 
 def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """Compute the outputs of a standard node. Return () if engines may differ, or if the computation fails.
+    """Compute the outputs of a standard node with inputs. Return () if engines may differ, or the computation fails.
 
     Args:
         node: The node.
-        inputs: Its inputs; None for each one that is left out.
+        inputs: The elements of its inputs; None for each one that is left out.
         opset: The version of its operator set.
     """
     arrays = [array for array in inputs if array is not None]
@@ -112,12 +112,12 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether the length that onnx infers for a Range, if any, is the same under any rounding.
+    """Return whether the length that onnx infers for a Range, if any, is right under any rounding.
 
     Args:
         bounds: The start, end and step of the Range, None for each that is open.
     """
-    # onnx infers no length from open bounds, and all engines agree on integers.
+    # onnx infers no length from open bounds, and integers are not rounded.
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
@@ -140,8 +140,8 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
     if op_type == "Cast":
         return all(array.dtype.kind in "iufb" for array in arrays)
     if all(array.dtype.kind in "iub" for array in arrays):
-        is_division = op_type in ("Div", "Mod")
-        return op_type in _INTEGER_OPERATORS and not (is_division and may_fail_to_divide(arrays[-1]))
+        may_fail = op_type in ("Div", "Mod") and may_fail_to_divide(arrays[-1])
+        return op_type in _INTEGER_OPERATORS and not may_fail
     return op_type in _FLOAT_OPERATORS and all(array.dtype in _FLOATS for array in arrays)
 
 
@@ -208,12 +208,12 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand
 
 
 def compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-    """Compute the integers of a node's only output from those of its inputs, and store them in `outputs`."""
+    """Compute the integers of a node's only output from those of its inputs if possible. Store them in `outputs`."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
         return
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    elements = [facts.list_integers() for facts in inputs]
-    integers = compute_elements(node.op_type, elements, attributes, sizes, opset)
+    input_integers = [facts.list_integers() for facts in inputs]
+    integers = compute_elements(node.op_type, input_integers, attributes, sizes, opset)
     if integers is not None:
         outputs[0].set_integers(integers)

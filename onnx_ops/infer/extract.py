@@ -18,15 +18,16 @@ from sliceport.wording import example_shapes
 def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int]] | None = None) -> list[SlicingNode]:
     """Return the slicing nodes of a model in their order, including those of subgraphs.
 
-    A node of a function is listed once for each call. The view is changed: shapes are bound and inferred, and constants
-    are folded.
+    A node of a function is listed once for each call. The view is changed: shapes are bound and inferred, constants are
+    folded, and large initializers may become graph inputs.
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
+        input_shapes: The shapes of inputs that the model leaves open, by the name of the input. Outputs of nodes of the
+            main graph may be listed, too.
 
     Raises:
-        UsageError: `input_shapes` do not fit the model.
+        UsageError: `input_shapes` do not fit the model; see `bind_shapes` and `infer_shapes`.
     """
     is_open = has_open_inputs(model)
     bind_shapes(model, input_shapes or {})
@@ -44,7 +45,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
 
 
 class _Record(NamedTuple):
-    """A slicing node before its shapes are resolved. Resolving may rename values and remove their readers.
+    """A slicing node, with its names and used outputs as they were before resolving changed the model.
 
     Attributes:
         node: The node.
@@ -57,7 +58,7 @@ class _Record(NamedTuple):
     used: tuple[bool, ...]
 
     def all_fields(self) -> dict[str, Any]:
-        """Return all fields of `NodeInModel` by name."""
+        """Return all fields of `NodeInModel` by name, with the element type that is known by now."""
         return {**self.fields, "element": _element_type(self.node)}
 
 
@@ -83,8 +84,8 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
 
     Args:
         record: The node.
-        resolved: The parameters and Regions of the node, if they are already known.
-        hint: The end of a message about unknown sizes.
+        resolved: The parameters and Regions of the node; None if they have to be read again.
+        hint: The end of a message about unknown sizes; see `_shapes_hint`.
     """
     node, fields = record.node, record.all_fields()
     try:
@@ -108,6 +109,7 @@ def _element_type(node: NodeView) -> str:
 
 
 def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
+    """Return the refusal of a node for an error of `resolve_node`. Its sentence begins with `label`, the node."""
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
@@ -120,7 +122,7 @@ def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hin
 def _describe_unknown_shape(node: NodeView) -> str:
     """Describe the first unknown dimension of the node's data, or its unknown rank."""
     data = node.inputs[0]
-    assert data is not None
+    assert data is not None  # `_resolve_or_refuse` refuses a node without data as invalid
     producer = data.producer()
     name = f"its input {data.name!r}" + (f" (made by {producer.op_type} {node_name(producer)!r})" if producer else "")
     if data.shape is None:

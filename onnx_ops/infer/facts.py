@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -19,6 +20,7 @@ MAX_BYTES = 2**20
 """The limit in bytes for a constant that is computed or read."""
 MAX_RANK = 1024
 """The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
+_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_SPAN = 2**32
 """The limit for the product of all sizes other than 0. NumPy refuses even empty arrays if it is much larger."""
 INTEGER_LIMITS: dict[int, Any] = {
@@ -36,10 +38,11 @@ class Facts:
         element: The number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
         dims: The sizes, each a number, a symbol or None; None if the rank is unknown.
         non_tensor_type: The serialised TypeProto of a value that is not a tensor; otherwise empty.
-        data: The elements, if all of them are known; then they are the same for all inputs of the model.
+        data: The elements, the same for all inputs of the model; None if some are unknown or there are too many.
         integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
             or BOOL with some unknown elements.
-        alternatives: The dims that an If or a Loop may give the value, if its dims depend on data.
+        alternatives: For an output of an If or a Loop whose dims depend on data: the dims from each branch of the If,
+            or those before the Loop. Otherwise empty.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 
@@ -64,7 +67,7 @@ class Facts:
     def list_integers(self) -> Array | None:
         """Return the elements as Python integers, None for each unknown one.
 
-        The result is None unless the shape is known and small, and the type is INT32, INT64 or BOOL.
+        The result is None unless the type is INT32, INT64 or BOOL, and the shape is known and has few elements.
         """
         if self.integers is not None:
             return self.integers
@@ -97,7 +100,7 @@ NO_FACTS = Facts()
 
 
 def read_type(serialized: bytes) -> Facts:
-    """Read the facts in a serialised TypeProto."""
+    """Read the element type and dims from a serialised TypeProto, or keep it as `non_tensor_type`."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
         return Facts(non_tensor_type=serialized if proto.WhichOneof("value") else b"")
@@ -109,20 +112,32 @@ def read_type(serialized: bytes) -> Facts:
 
 @lru_cache(maxsize=4096)
 def write_type(element: int, dims: Dims | None) -> bytes:
-    """Return a serialised TypeProto. The cache saves time because many values of a model have the same type."""
+    """Return the serialised TypeProto of a tensor. The cache saves time because many values have the same type."""
     serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
     return serialized
 
 
+def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
+    types, tensors = {}, {}
+    for name, facts in zip(node.input, inputs, strict=True):
+        if name and (facts.element or facts.non_tensor_type):
+            types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
+            if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
+                tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
+    return types, tensors
+
+
 def drop_large_data(facts: Facts) -> Facts:
-    """Return facts without their elements if these have more than `LARGE_BYTES`, because nothing would read them."""
+    """Return facts without elements of more than `LARGE_BYTES`, which `fold_nodes` would embed in the model."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     """Return the elements of a tensor; None if they are strings, invalid, more than MAX_BYTES, or in another file."""
-    # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large.
+    # NumPy stores an element in at least one byte, so a tensor of more than MAX_BYTES elements is too large. Dims of an
+    # invalid tensor may be negative.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
         return None

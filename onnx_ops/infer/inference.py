@@ -48,23 +48,24 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
 def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
     """Set the inferred types and sizes of values. Types and sizes that are not inferred stay as they are declared.
 
-    Large and unreadable constants of the main graph become graph inputs.
+    Large and unreadable constants of the main graph become graph inputs, and small ones in other files are loaded.
 
     Returns:
         The facts of `infer`.
 
     Raises:
-        UsageError: The user has given another shape for the output of a node than the inferred one.
+        UsageError: The user has given another shape for the output of a node than the inferred one. The inferred types
+            and sizes are not set then.
     """
     model.detach_weights()
     facts_by_value = infer(model, bound_shapes)
     for node in model.graph if bound_shapes else ():
         for output in node.outputs:
-            inferred, given = facts_by_value.get(output, NO_FACTS).dims, bound_shapes.get(output.name or "")
-            if inferred is not None and given is not None and inferred != tuple(given):
+            dims, bound_shape = facts_by_value.get(output, NO_FACTS).dims, bound_shapes.get(output.name or "")
+            if dims is not None and bound_shape is not None and dims != tuple(bound_shape):
                 raise UsageError(
                     f"{output.name!r} is the output of {node.op_type} {node_name(node)!r}, whose shape is "
-                    f"{list(inferred)} for these inputs, not {list(given)} as given: leave out {output.name!r}, or "
+                    f"{list(dims)} for these inputs, not {list(bound_shape)} as given: leave out {output.name!r}, or "
                     "change the shapes of the inputs."
                 )
     for value, facts in facts_by_value.items():
@@ -73,10 +74,10 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
 
 
 def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
-    """Run `propagate` in a child of the sandbox, or in this process if this process is such a child.
+    """Run `propagate` in a child of the sandbox, or in this process if this process is a child that may crash.
 
-    If the child fails, this process applies only the rules of this package. The result is empty if graphs are nested
-    too deep.
+    If the child dies, or memory runs out, this process applies only the rules of this package. The result is empty if
+    graphs are nested too deep.
     """
     try:
         if is_expendable():
@@ -86,7 +87,7 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
     except ChildLost as error:  # the machine's fault, not the model's
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (ChildDied, MemoryError) as error:
-        logger.debug("shape inference: the process of onnx %s", error)
+        logger.debug("shape inference is repeated without onnx: %r", error)
     except RecursionError:  # graphs are nested too deep, for our own rules too
         return []
     return propagate(model, bound_shapes, uses_onnx=False)

@@ -9,7 +9,7 @@ inferred ones. onnx-ir is not imported here, because that takes longer than the 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from onnx_ops.infer.control_flow import (
     infer_loop,
@@ -39,6 +38,7 @@ from onnx_ops.infer.facts import (
     matches_facts,
     read_tensor,
     read_type,
+    serialize_inputs,
     write_type,
 )
 from onnx_ops.infer.misdeclared import Evidence, find_misdeclared
@@ -56,7 +56,6 @@ from sliceport.slicing import INT64_MAX
 # Limits for all facts of a model. Beyond the first, further values keep no elements; beyond the second, no dims either.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
-_MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which function calls are expanded
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
 # Operators whose output is small if their input is. They are computed although the size of the output is unknown.
@@ -80,7 +79,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     """
 
     def run(sizes: Mapping[str, int] | None = None, *, trusts_numbers: bool = False) -> _Propagation:
-        proto = onnx.ModelProto.FromString(model)
+        proto = onnx.ModelProto.FromString(model)  # each propagation changes its own copy
         propagation = _Propagation(proto, bound_shapes, sizes, uses_onnx=uses_onnx, trusts_numbers=trusts_numbers)
         propagation.run()
         return propagation
@@ -99,8 +98,8 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 class _Propagation:
     """One propagation through `model`, which is changed.
 
-    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None. Unless `trusts_numbers` is
-    true, only inferred numbers and those of the main graph's inputs count.
+    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None. Without `trusts_numbers`,
+    numbers that the model declares for other values than its inputs are not used.
     """
 
     def __init__(
@@ -130,12 +129,13 @@ class _Propagation:
         self._total_bytes, self._total_dims = 0, 0  # sums over all facts so far, for `_enforce_limits`
 
     def run(self) -> None:
-        """Store the facts in `reported`, in the order of `propagate`."""
+        """Store the facts in `reported`, in the order of the result of `propagate`."""
         # A model of an IR version below 3 imports no operator sets. Its operators are those of version 1.
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
+        # The model does not contain the symbols of `name_open_sizes`.
         for facts in self.reported if self._unnamed_symbols else ():
             if facts.dims is not None:
                 facts.dims = tuple([None if dim in self._unnamed_symbols else dim for dim in facts.dims])
@@ -151,10 +151,10 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
 
-        For a body, `input_facts` are the facts of its inputs that hold in each iteration, and `arguments` are those
-        before the first iteration. Only the dims of `arguments` are read, to judge the declared ones.
+        For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
+        Only the dims of `arguments` are read, to judge the declared ones. The facts are also stored in `scope`.
         """
-        self._declare(scope, (*graph.output, *graph.value_info))
+        scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
         has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
         replaceable = {value.name for value in graph.input} if has_defaults else set()
@@ -166,6 +166,7 @@ class _Propagation:
             argument_dims = arguments[index].dims if index < len(arguments) else None
             is_trusted = self._trusts_numbers or is_main
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
+            # An input with an initializer has the initializer's facts.
             facts = scope.facts.get(value.name) or fill_in_declared(inferred, declared)
             scope.facts[value.name] = facts
             if index < len(arguments):
@@ -174,10 +175,6 @@ class _Propagation:
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
-
-    def _declare(self, scope: Scope, values: Iterable[onnx.ValueInfoProto]) -> None:
-        """Add the declared types of values to `scope`."""
-        scope.declared |= {value.name: value.type for value in values if value.type.WhichOneof("value")}
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
@@ -189,20 +186,23 @@ class _Propagation:
             self.reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
-            facts = outputs[index] if index < len(outputs) else NO_FACTS
-            given = None if scope.depth else self._bound_shapes.get(name)  # only for values of the main graph
-            if given is not None and fits(facts.dims, given):
-                facts = replace(facts, dims=tuple(given))
-            elif given is not None:
+            inferred = outputs[index] if index < len(outputs) else NO_FACTS
+            completed = inferred
+            # The user gives shapes only for values of the main graph.
+            bound_shape = None if scope.depth else self._bound_shapes.get(name)
+            if bound_shape is not None and fits(inferred.dims, bound_shape):
+                completed = replace(inferred, dims=tuple(bound_shape))
+            elif bound_shape is not None:
                 self.contradicts_bound = True
             elif name in scope.declared:
                 declared = scope.declared[name]
                 if is_reported:
-                    self.evidence.compare(first_output + index, declared, facts)
+                    self.evidence.compare(first_output + index, declared, inferred)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
-                if facts.dims is None or not is_slicing(node):
-                    facts = fill_in_declared(facts, declared if self._trusts_numbers else without_numbers(declared))
-            facts = self._enforce_limits(facts)
+                if inferred.dims is None or not is_slicing(node):
+                    trusted = declared if self._trusts_numbers else without_numbers(declared)
+                    completed = fill_in_declared(inferred, trusted)
+            facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
             if is_reported:
@@ -274,17 +274,18 @@ class _Propagation:
         """
         first_reported = len(self.reported)
         is_loop = node.op_type == "Loop" and bool(arguments)
+        # A trial does not use declared numbers, so it begins with the sizes before the first iteration.
         if self.evidence.is_trial or not is_loop:
             outputs = self._visit_graph(graph, scope.enter(), arguments, arguments)
             # The first output of the body of a Loop is its condition. The carried values follow.
-            results = [facts.dims for facts in outputs[1 : len(arguments) - 1]]
+            carried_dims = [facts.dims for facts in outputs[1 : len(arguments) - 1]]
             # A Loop that keeps all sizes in the first iteration keeps them in the others.
-            if not is_loop or results == [facts.dims for facts in arguments[2:]]:
+            if not is_loop or carried_dims == [facts.dims for facts in arguments[2:]]:
                 return outputs
             del self.reported[first_reported:]  # the next visit reports the same values again
+        input_facts = [*arguments[:2], *[replace(facts, dims=None) for facts in arguments[2:]]]
         for visit in range(3):  # the third visit has no declared sizes that could change
-            carried = [replace(facts, dims=None) for facts in arguments[2:]]
-            outputs = self._visit_graph(graph, scope.enter(), [*arguments[:2], *carried], arguments)
+            outputs = self._visit_graph(graph, scope.enter(), input_facts, arguments)
             if not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
                 break
             del self.reported[first_reported:]
@@ -302,7 +303,7 @@ class _Propagation:
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
         inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
         inner.facts = dict(zip(function.input, inputs, strict=False))
-        self._declare(inner, function.value_info)
+        inner.declare(function.value_info)
         for body_node in function.node:
             self._visit_node(body_node, inner, is_reported=False)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]
@@ -323,7 +324,7 @@ class _Propagation:
         original = node
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
             node = normalize_axes(node, len(inputs[0].dims))
-        types, tensors = self._serialize_inputs(node, inputs)
+        types, tensors = serialize_inputs(node, inputs)
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
             inferred = infer(node.SerializeToString(), types, tensors, {}, {domain: opset}, self._model.ir_version)
@@ -337,18 +338,6 @@ class _Propagation:
                 self.evidence.note_failure(inputs)  # onnx accepts another number of elements
         return outputs
 
-    def _serialize_inputs(
-        self, node: onnx.NodeProto, inputs: Sequence[Facts]
-    ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
-        types, tensors = {}, {}
-        for name, facts in zip(node.input, inputs, strict=True):
-            if name and (facts.element or facts.non_tensor_type):
-                types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
-                if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
-                    tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
-        return types, tensors
-
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
         """Return the function that defines an operator. Return None without one, or if it depends on unknown types."""
         body = schema.function_body if schema.has_function else None
@@ -358,9 +347,9 @@ class _Propagation:
         return body
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Compute the elements of outputs if they are few and engines agree on them. Store them in `outputs`."""
+        """Compute elements that are few and on which engines agree. Store them and their shapes in `outputs`."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
-            return
+            return  # a rule of this package has computed elements
         compute_integers(node, inputs, outputs, opset)
         if not node.input or not outputs or outputs[0].data is not None:
             return
@@ -383,7 +372,7 @@ class _Propagation:
     def _enforce_limits(self, facts: Facts) -> Facts:
         """Return facts without sizes and ranks that are too large.
 
-        Also drop elements or dims if those of the whole model so far exceed `_TOTAL_BYTES` or `_TOTAL_DIMS`.
+        Count the elements and dims for the limits of the whole model, and drop those that exceed these limits.
         """
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])

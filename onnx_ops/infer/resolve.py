@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def has_open_inputs(model: ModelView) -> bool:
-    """Return whether an input of the model, without its initializers, has an open size or an unknown rank."""
+    """Return whether an input without an initializer has an open size or an unknown rank."""
     inputs = [value for value in model.graph.inputs if value.const_value is None]
     return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
 
@@ -39,7 +39,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one of an input, a name is
-            unknown, or a symbol gets two sizes.
+            unknown, or two axes of inputs give a symbol different sizes.
     """
     shapes = read_input_shapes(input_shapes)
     if not shapes:
@@ -96,7 +96,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or an expression. Return an expression if the size is open or would be negative."""
+    """Return the size of a symbol or a formula. Return its name if the size is open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -136,8 +136,8 @@ def resolve_shapes(
 ) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    If the model does not declare enough for that, infer shapes, and then fold constants. Folded nodes leave their
-    graph: their `graph` is None. All other nodes stay the same objects.
+    If the declared shapes do not suffice or a slicing node may be constant, infer shapes and then fold constants.
+    Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
 
     Args:
         model: The model.
@@ -155,9 +155,8 @@ def resolve_shapes(
         trusted = [node for node in slicing if _is_slice_of_input(node)]
     unresolved = _resolve_nodes(model, trusted, resolved.specs)
     # The shapes given for outputs of nodes are compared with the inferred ones.
-    needs_inference = len(trusted) < len(slicing) or not bound_shapes.keys() <= {
-        value.name for value in model.graph.inputs
-    }
+    binds_outputs = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
+    needs_inference = binds_outputs or len(trusted) < len(slicing)
     if not needs_inference and _is_resolved(model, slicing, unresolved):
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
@@ -167,6 +166,7 @@ def resolve_shapes(
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
     if _is_resolved(model, slicing, unresolved):
         return resolved
+    # The nodes before slicing nodes are folded too, because they may compute the parameters.
     producers = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = {id(node): node for node in (*producers, *slicing) if node is not None}
     resolved.constants = fold_nodes(model, nodes.values(), slicing, facts)
@@ -194,7 +194,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes by constants if all elements of their outputs are known. Nodes with an output of a graph stay.
+    """Replace nodes with known outputs by constants. Constants and nodes with an output of a graph stay.
 
     Returns:
         The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.
@@ -218,19 +218,20 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
     """Add the parameters and Regions of nodes to `specs` if they are known, and set the shapes of the nodes' outputs.
 
     Returns:
-        The nodes whose shape or parameters are not known yet.
+        The nodes whose shape or parameters are not known yet. Invalid nodes are in neither result.
     """
     unresolved = []
     for node in slicing:
         if id(node) in specs:
             continue  # an earlier call resolved the node
         try:
-            specs[id(node)] = _, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
+            spec, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
             parameters = [value for value in node.inputs[1:] if value is not None]
             if known_shape(node) is None or any(constant(value) is None for value in parameters):
                 unresolved.append(node)
             continue  # the caller reads the node again, and reports the error
+        specs[id(node)] = spec, regions
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):
             element = dtype.value if dtype is not None and output.dtype is None else 0  # 0 keeps the type as it is

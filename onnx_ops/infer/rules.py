@@ -52,24 +52,25 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     if opset >= SLICE_INPUTS_OPSET:
         # The inputs are the data, starts, ends, axes and steps.
         parameters = [_read_list(inputs, index) for index in range(1, 5)]
-        is_given = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
-        starts_dims = inputs[1].dims if is_given[0] else None  # open `starts` may have a known length
+        is_present = [len(node.input) > index and bool(node.input[index]) for index in range(1, 5)]
+        starts_dims = inputs[1].dims if is_present[0] else None  # open `starts` may have a known length
         axis_count = starts_dims[0] if starts_dims is not None and len(starts_dims) == 1 else None
     else:
         parameters = [_ints_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
-        is_given = [values is not None for values in parameters]
+        is_present = [values is not None for values in parameters]
         axis_count = None if parameters[0] is None else len(parameters[0])
     starts, ends, axes, steps = parameters
-    if axes is None and not is_given[2] and isinstance(axis_count, int) and axis_count <= MAX_RANK:
+    if axes is None and not is_present[2] and isinstance(axis_count, int) and axis_count <= MAX_RANK:
         axes = tuple(range(axis_count))  # without the input `axes`, the first axes are sliced
     if axes is None:
         return [Facts(data.element, (None,) * len(data.dims))]
-    is_open = any(given and values is None for given, values in zip(is_given, parameters, strict=True))
-    if is_open or starts is None or ends is None:
+    has_open_parameter = any(present and values is None for present, values in zip(is_present, parameters, strict=True))
+    if has_open_parameter or starts is None or ends is None:
         # The sizes on these axes are open, and all other axes stay whole.
         rank = len(data.dims)
-        named_axes = {axis % rank for axis in axes if -rank <= axis < rank}
-        return [Facts(data.element, tuple([None if axis in named_axes else dim for axis, dim in enumerate(data.dims)]))]
+        sliced_axes = {axis % rank for axis in axes if -rank <= axis < rank}
+        dims = tuple([None if axis in sliced_axes else dim for axis, dim in enumerate(data.dims)])
+        return [Facts(data.element, dims)]
     return [_apply_slice(SliceSpec(starts, ends, axes, steps), data, data.dims)]
 
 
@@ -78,7 +79,7 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     dims = list(data_dims)
     for axis, bounds in spec.by_axis(len(dims)).items():
         dim = dims[axis]
-        if not bounds.is_whole(None):  # None: for any size of the axis
+        if not bounds.is_whole(None):  # None stands for any size of the axis
             open_size = 0 if bounds.is_empty_for_every_size() else None
             dims[axis] = len(resolve_axis(*bounds, dim)) if isinstance(dim, int) else open_size
     output = Facts(data.element, tuple(dims))
@@ -107,9 +108,8 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
     count = len(node.output)
     if data.dims is None or not data.dims:
         return [Facts(data.element) for _ in range(count)]
-    axis = normalize_axis(
-        next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0), len(data.dims)
-    )
+    written_axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+    axis = normalize_axis(written_axis, len(data.dims))
     size = data.dims[axis]
     # Split-1 has an optional input `split`; Split-2 and Split-11 have only the attribute.
     has_input = (opset == 1 or opset >= SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
@@ -161,7 +161,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant with its elements. onnx infers only its type and shape."""
+    """Read a Constant of numbers with its elements. onnx infers only its type and shape."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -17,10 +17,10 @@ class Scope:
     Attributes:
         outer: The scope of the graph around a subgraph; None for the main graph and for functions.
         opsets: The version of each operator set, by domain.
-        attributes: The attributes of the innermost function call, by name.
+        attributes: The attributes of the innermost function call, with the function's defaults, by name.
         depth: The number of subgraphs and function calls around the nodes.
-        declared: The declared types of the graph's or function's own values, by name.
-        facts: The facts of these values, by name.
+        declared: The declared types of the values that nodes of the graph or function compute, by name.
+        facts: The facts of these values, of the inputs and of the initializers, by name.
     """
 
     outer: Scope | None
@@ -33,6 +33,10 @@ class Scope:
     def enter(self) -> Scope:
         """Return the scope of a subgraph of a node in this scope."""
         return Scope(self, self.opsets, self.attributes, self.depth + 1)
+
+    def declare(self, values: Iterable[onnx.ValueInfoProto]) -> None:
+        """Add the types of values to `declared`, except values without a type."""
+        self.declared |= {value.name: value.type for value in values if value.type.WhichOneof("value")}
 
     def find_facts(self, name: str) -> Facts:
         """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""

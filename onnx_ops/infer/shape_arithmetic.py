@@ -39,7 +39,7 @@ def compute_elements(
         opset: The version of its operator set.
 
     Returns:
-        An array of the output's shape; None if no element can be computed.
+        An array of the output's shape; None if the elements cannot be computed or are more than `MAX_ELEMENTS`.
     """
     if prod(sizes) > MAX_ELEMENTS or not inputs or inputs[0] is None:
         return None
@@ -87,13 +87,14 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
     other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes and axis != open_axis]
-    data_count = prod(size for size in data_sizes if isinstance(size, int))
-    other_count = prod(size for size in other_sizes if isinstance(size, int))
-    symbols = [size for size in (*data_sizes, *other_sizes) if not isinstance(size, int)]
-    if not symbols and other_count and data_count % other_count == 0:
-        sizes[open_axis] = data_count // other_count
-    elif len(symbols) == 1 and symbols[0] in data_sizes and data_count == other_count != 0:
-        sizes[open_axis] = symbols[0]
+    data_product = prod(size for size in data_sizes if isinstance(size, int))
+    other_product = prod(size for size in other_sizes if isinstance(size, int))
+    open_sizes = [size for size in (*data_sizes, *other_sizes) if not isinstance(size, int)]
+    if not open_sizes and other_product and data_product % other_product == 0:
+        sizes[open_axis] = data_product // other_product
+    elif len(open_sizes) == 1 and open_sizes[0] in data_sizes and data_product == other_product != 0:
+        # All known sizes cancel out, so the open size of the data remains.
+        sizes[open_axis] = open_sizes[0]
     return tuple(sizes)
 
 
@@ -119,6 +120,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
         return dim
     if isinstance(dim, int) and dim != 1:
         return dim
+    # The data have one element here, or as many as the target.
     return size if size is not None and size >= 0 else None
 
 
@@ -130,7 +132,7 @@ def _none_if_any_open(function: Callable[..., Any]) -> Callable[..., Any]:
 def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function`, changed to return None if an argument is None or an integer beyond 32 bits.
 
-    onnxruntime compares such integers wrongly in Min and Max.
+    onnxruntime's Min and Max compare integers beyond 32 bits wrongly.
     """
     return _none_if_any_open(lambda *values: function(*values) if max(map(abs, values)) <= _INT32_MAX else None)
 
