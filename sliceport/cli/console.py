@@ -176,7 +176,8 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # not earlier, because a process with threads must not fork
+        # Not at the start of the block, because a process with threads forks no children; see `supervisor._can_fork`.
+        if thread.ident is None:
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)
