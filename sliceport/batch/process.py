@@ -170,8 +170,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
-            result = command.run(identity.path, target, options, False)  # no overwriting, because the folder is new
-            outcome = _describe_outcome(result, output)
+            outcome = _describe_outcome(command.run(identity.path, target, options, False), output)  # no overwriting
     except ChildLost:  # the machine caused it; `_run_task` reports it
         raise
     except Exception as error:  # any library may raise any error for the model's file

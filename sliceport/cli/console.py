@@ -176,8 +176,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        # Not at the start of the block, because a process with threads forks no children; see `supervisor._can_fork`.
-        if thread.ident is None:
+        if thread.ident is None:  # started only now, because a process with threads does not fork its children
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

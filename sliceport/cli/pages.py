@@ -36,9 +36,7 @@ def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write each text in `pages` to the file with the name that is its key, and print the name on stderr.
-
-    A failed write leaves no part of a file.
+    """Write each text in `pages` to the file that its key names, and print the name. No part of a failed write is left.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.

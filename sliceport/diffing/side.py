@@ -122,8 +122,7 @@ class Side:
         self.budget.runs += 1
         try:
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
-                # `run_model` takes no time limit, so this run may exceed the budget.
-                return self.engine.run_model(model, inputs, self.options)
+                return self.engine.run_model(model, inputs, self.options)  # it takes no time limit
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
