@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from mmap import ACCESS_READ, mmap
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -66,8 +68,13 @@ class OpenVINO:
         return input_dims(read_model(model) if is_path(model) else model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """Return the file of the weights, which has the same name and ends in .bin."""
-        return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
+        """Return the file of the weights, which has the same name and ends in .bin, or () if `model` is not a model."""
+        with suppress(OSError, ValueError):  # an empty file cannot be mapped
+            if os.path.isfile(model):
+                with open(model, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+                    if data.find(b"<net") >= 0:  # the root element of an IR file
+                        return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
+        return ()
 
     def lower(self, model: Any, *, input_shapes: InputShapes | None = None, **options: Any) -> Program:
         """Lower a model; see `Format`.
@@ -132,7 +139,10 @@ class OpenVINO:
         overwrite: bool = False,
         **options: Any,
     ) -> Result:
-        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`.
+        """Rewrite the nodes of a model that OpenVINO's CPU plugin computes wrongly; see `ov_ext.hardening.harden`.
+
+        With `verify`, the result is verified, and it is not written or returned if the verification fails. `options`
+        are those of `ov_ext.verify.verify_hardening`.
 
         Raises:
             UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
@@ -154,7 +164,7 @@ class OpenVINO:
         verification: Verification | None = None
 
         def verify_changed(changed: ov.Model) -> bool:
-            """Set `verification` if it is asked for. Return whether the model may be written."""
+            """Set `verification` if the caller asks to verify. Return whether the model may be written."""
             nonlocal verification
             if verify:
                 verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))

@@ -79,13 +79,13 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
-    custom = view.custom_node, f"ov_ext.{view.op}"
+    custom = (view.custom_node, f"ov_ext.{view.op}")
     if view.element in SUB_BYTES:
         return _replace_sub_byte(view, custom)
     if MANY_ELEMENTS in triggered:
         selected = _build_splits(view)
         return custom if selected is None else (selected, "VariadicSplit")
-    # No built-in replacement avoids these three defects.
+    # For these three defects there is no built-in replacement.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):

@@ -104,13 +104,13 @@ class OneNode:
         return np.array(flat.view(np.uint8))
 
     def _make_model(self, *, is_custom: bool) -> ov.Model:
-        """Return a model of this node alone, whose only input is the data. See `_build_node` for `is_custom`."""
+        """Return a model of this node alone, as `_build_node` builds it. Its only input is the data."""
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
-        """Build the node on other inputs, as the built-in operator or the one of ov_ext."""
+        """Build the node on other inputs. If `is_custom`, a Slice or StridedSlice is the operator of ov_ext."""
         kind = kind_of(self._node_in_model)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._node_in_model.get_output_size())

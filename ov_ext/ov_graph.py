@@ -173,13 +173,14 @@ class OpenVINOGraph:
             arguments = {
                 port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
             }
-            graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
-            yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
-        else:
+            if all(array is not None for array in arguments.values()):  # otherwise NumPy lacks a type
+                graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
+                yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
+        elif all(array is not None for array in arrays):
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the elements of a constant, or None if NumPy lacks their type, or else the array in `values`."""
+        """Return the array of an output. It is None for a constant of a type that NumPy lacks."""
         if _is_constant(output):
             return to_array(output.get_node().get_tensor_view())
         return values[self._names[_key(output)]]

@@ -289,15 +289,16 @@ class SlicingOp(ov.Op):
         self.check_inputs()
         sizes = [] if shape.rank.is_dynamic else list(map(bounds_of, shape))
         indices = [list_bounds(source) for source in sources]
-        output = None if shape.rank.is_dynamic else self.output_dimensions(sizes, indices)
-        if output is None:
+        output_sizes = None if shape.rank.is_dynamic else self.output_dimensions(sizes, indices)
+        if output_sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
-        self.set_output_type(0, element, _join_dimensions(shape, dims))
+        # An int is an input axis with the same dimension; see `_join_dimensions`.
+        dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
+        self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
         # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.
         if len(sizes) != 1 and results is not None:
-            _store_in_cache(results.shapes, str(shape), dims)
+            _store_in_cache(results.shapes, str(shape), dims_or_axes)
         if len(sizes) == 1 and all(index is not None for index in indices):
             self._propagate_values(indices)
 

@@ -179,8 +179,8 @@ class NamesNodes(Protocol):
 
         The keys are the ids of the graphs, and the main graph is first. Each value maps the names of nodes, and of
         their outputs, to the ids of the nodes. The id of a body is the id of its node, a slash and the attribute's
-        name. If Model Explorer shows a body as a part of the main graph, the nodes of the body are listed with those of
-        the main graph, and each of their names there begins with the id of the body and a slash.
+        name. If Model Explorer shows a body inside the main graph, the mapping of the main graph also has the nodes
+        of the body. Each of their keys begins with the id of the body and a slash.
 
         Raises:
             ModelError: The model cannot be read.

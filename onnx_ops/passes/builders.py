@@ -89,7 +89,7 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 
 def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
-    """Return the nodes of a Reshape that reads its shape from an input, as from `SHAPE_INPUT_OPSET` on."""
+    """Return the nodes of a Reshape whose shape is an input, which requires opset `SHAPE_INPUT_OPSET` or later."""
     constant = build_constant(shape)
     return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
 

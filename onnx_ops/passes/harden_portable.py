@@ -176,7 +176,7 @@ def build_form_report(
     invalid: Sequence[InvalidNode] = (),
     notes: Sequence[str] = (),
 ) -> Hardening:
-    """Build the report of a model. `node_count` is the number of its slicing nodes."""
+    """Build the report of a model whose nodes got the form of a profile. `node_count` counts its slicing nodes."""
     versions = ", ".join(profile.versions)
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 

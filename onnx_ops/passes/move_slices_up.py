@@ -169,11 +169,11 @@ def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries
     # The second input of an Expand is a shape.
     for index, shape in enumerate(shapes[:1] if node.op_type == "Expand" else shapes):
         # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
-        new_axes = len(out_shape) - len(shape)
-        if new_axes < 0 or any(size not in (1, out_shape[axis + new_axes]) for axis, size in enumerate(shape)):
+        added_rank = len(out_shape) - len(shape)
+        if added_rank < 0 or any(size not in (1, out_shape[axis + added_rank]) for axis, size in enumerate(shape)):
             raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
-        shifted = {axis - new_axes: entry for axis, entry in entries.items() if axis >= new_axes}
-        cut = {axis: entry for axis, entry in shifted.items() if shape[axis] == out_shape[axis + new_axes]}
+        shifted = {axis - added_rank: entry for axis, entry in entries.items() if axis >= added_rank}
+        cut = {axis: entry for axis, entry in shifted.items() if shape[axis] == out_shape[axis + added_rank]}
         if cut and node.inputs[index] is not None:
             cuts[index] = cut
     return cuts

@@ -96,7 +96,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
 
 
 def _find_error(proto: onnx.ModelProto) -> str | None:
-    """Return the error that onnx's checker raises, or None if the model is valid."""
+    """Return the message of onnx's checker, or None if the model is valid. `proto` may get a later IR version."""
     # For older IR versions, the checker requires each initializer to be an input.
     proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)
     try:

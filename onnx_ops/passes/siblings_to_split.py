@@ -44,7 +44,7 @@ class SiblingsToSplitPass(SlicingPass):
                 data = self.edits.identities.source_of(data_of(parts[0].node))
                 first = min((part.node for part in parts), key=order.__getitem__)
                 self._split(parts, data, axis, first, siblings.nodes[first])
-            remaining = [part for part in group if part.node.graph is not None]
+            remaining = [part for part in group if part.node.graph is not None]  # without those that a Split replaced
             nodes = dict.fromkeys(part.node for part in remaining)
             if len(nodes) < 2:
                 continue

@@ -87,7 +87,7 @@ class SliceOfConcatPass(NodePass):
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         spec = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         used = {output: bounds for output, bounds in zip(node.outputs, spec.bounds, strict=True) if is_used(output)}
-        # Each operand, by its first index and the index after its last one.
+        # Each operand, by its first index and the index after its last one. No operand is None; `filter` is for mypy.
         operands = dict(zip(pairwise((0, *ends)), filter(None, concat.inputs), strict=True))
         if spec.axis != axis or any(bounds not in operands for bounds in used.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")

@@ -147,9 +147,9 @@ def _infer_probe(
     return value_info
 
 
-def _mark_all(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
+def _mark_all(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
     """Mark the nodes whose copies engines read differently. Return whether any node was not marked before."""
-    marked = [node for node, copy in slicing if mark_contested(node, copy, opset)]  # `any` would stop at the first one
+    marked = [node for node, copy in pairs if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
 
 

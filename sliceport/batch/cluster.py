@@ -101,7 +101,8 @@ class _DaskRunner:
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Give all tasks to the workers, and yield the outcome of each task once."""
         try:
-            journal = open_store(job.root).names("runs")[-1]  # a file that shows a worker the results
+            # A worker that sees this file sees the results; see `describe_refusal`. A run writes its journal first.
+            journal = open_store(job.root).names("runs")[-1]
             remaining = iter(tasks)
             while True:
                 if self._results.empty():
@@ -124,7 +125,7 @@ class _DaskRunner:
             client = self._client
             if client.status == "running":  # otherwise the scheduler is lost, and its workers end
                 with suppress(Exception, CancelledError):  # the cluster may just be ending
-                    # `run` alone has no time limit, and would wait for a worker that does not answer.
+                    # `client.run` has no time limit, and would wait for a worker that does not answer; `sync` has one.
                     client.sync(client.run, stop_run, client.id, on_error="ignore", callback_timeout=_TIMEOUT)
             client.close(timeout=_TIMEOUT)
 
@@ -176,7 +177,7 @@ class _DaskRunner:
         self._client.loop.add_callback(self._fetch, future)  # type: ignore[union-attr]
 
     async def _fetch(self, future: Any) -> None:
-        """Wait for a future. If a worker dies with the result, Dask repeats the task first."""
+        """Put a future and its result into `_results`. Dask repeats the task if its worker dies with the result."""
         result = None
         with suppress(Exception, CancelledError):  # the connection is lost
             result = await self._client.gather(future, errors="skip", asynchronous=True)

@@ -161,19 +161,20 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
     """
-    first, second = headers
-    if first["command"] != second["command"]:
-        raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
-    versions = _list_differences(first["versions"], second["versions"])
-    options = _list_differences(first["options"], second["options"])
+    earlier, later = headers
+    if earlier["command"] != later["command"]:
+        raise UsageError(f"the runs are of different commands, {earlier['command']} and {later['command']}.")
+    versions = _list_differences(earlier["versions"], later["versions"])
+    options = _list_differences(earlier["options"], later["options"])
     comparison = RunComparison(versions, options)
     upgrades = [change for change in versions if change.before and change.after]  # packages of both runs
     masks = (
         _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
         _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
     )
-    entries_a = ((row["model"], 0, row) for row in rows_a)  # sorted by the first two, because rows have no order
+    entries_a = ((row["model"], 0, row) for row in rows_a)
     entries_b = ((row["model"], 1, row) for row in rows_b)
+    # The key leaves out the row, because Python cannot order dictionaries.
     for model, pair in groupby(heapq.merge(entries_a, entries_b, key=itemgetter(0, 1)), itemgetter(0)):
         rows_by_run = {number: row for _, number, row in pair}
         if len(rows_by_run) == 2:
@@ -182,7 +183,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
             (comparison.removed if 0 in rows_by_run else comparison.added).append(model)
     if comparison.removed and comparison.added and not comparison.count_common():
         raise UsageError(
-            f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
+            f"the runs have no model in common: {comparison.removed[0]!r} is only in the earlier run, and "
+            f"{comparison.added[0]!r} only in the later one; give runs over the same sources."
         )
     return comparison
 

@@ -139,7 +139,7 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """Merge the options of a job and of a task. If both have a shape or an array for an input, the task's is used."""
+    """Merge the options of a job and of a task. The latter win. Merge `input_shapes` and `inputs` by input."""
     options = {**job.options, **task.options}
     for name in ("input_shapes", "inputs"):
         if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:
@@ -150,7 +150,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
     """Return the digest of an array's file, and note the state of a local file in `states`.
 
-    Return None if a local file is missing; the command will report that. Raise a UsageError if it cannot be read.
+    Return None if no local file has this name; the command will report that. Raise a UsageError if it is unreadable.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))

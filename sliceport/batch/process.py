@@ -157,6 +157,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if output is not None:
             output.mkdir(parents=True)
         options = options_of(job, task)
+        # The shapes of the run are for many models, so those of inputs that this model lacks are left out.
         shapes = _shapes_of_inputs(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
@@ -169,7 +170,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
-            outcome = _describe_outcome(command.run(identity.path, target, options, False), output)
+            outcome = _describe_outcome(command.run(identity.path, target, options, False), output)  # no overwriting
     except ChildLost:  # the machine caused it; `_run_task` reports it
         raise
     except Exception as error:  # any library may raise any error for the model's file
@@ -181,6 +182,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         return _report_unstored(job, task, identity, folder, outcome)
     if not identity.is_current():
         changed = {"verdict": "error", "message": "it was changed while it was read."}
+        # The key is that of the content before the change.
         return _report_unstored(job, task, replace(identity, key=""), folder, changed)
     return _store_result(job, task, identity, folder, outcome)
 

@@ -72,10 +72,10 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
     local = Path(tempfile.mkdtemp(dir=folder)) / name
     try:
         states = {"": _download_file(url, local)}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"model '{url}' is not there.") from None
     for beside in list_beside(str(local)):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             states[beside] = _download_file(url_beside(url, beside), local.parent / beside)
     return str(local), states
 
@@ -102,11 +102,14 @@ def _download_file(url: str, local: Path) -> str | None:
     """Copy a file. Return its state, or None if the state changed meanwhile or is not known.
 
     Raises:
-        FileNotFoundError: The file is missing.
+        FileNotFoundError, NotADirectoryError: The file is missing.
         UsageError: The URL is not one of a file, or the file cannot be read.
+        MissingExtra: A package for such URLs is not installed.
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs, path = open_file_system(url)
     state = describe_state(url)
     attempt("read", url, lambda: fs.get_file(path, str(local)))
-    return state if state is None or state == describe_state(url) else None
+    if state is None or state != describe_state(url):
+        return None
+    return state

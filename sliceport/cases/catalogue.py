@@ -79,7 +79,7 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
     numbers[stem] += 1
     values = _read_values(row)
-    other_reading = row.get("other")  # the bounds that select what another reading of the standard selects
+    other_reading = row.get("other")  # parameters that replace the node's; see `Case.other`
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
     if versioned == "Slice-8":  # In OpenVINO, step is not optional.
         values.setdefault("steps", (1,) * len(values["starts"]))

@@ -176,7 +176,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # not earlier, because a process with threads must not fork
+        if thread.ident is None:  # started only now, because a process with threads does not fork its children
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

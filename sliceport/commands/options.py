@@ -201,7 +201,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Parse shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
 
     Raises:
-        UsageError: A shape is malformed, or an input has two shapes.
+        UsageError: A shape is malformed, a size has too many digits, or an input has two shapes.
     """
     shapes = {}
     for text in texts:
@@ -210,7 +210,8 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         # A longer number may exceed 64 bits.
         if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
-                f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
+                f"input shape {text!r} must be written NAME:1,3,224,224 with sizes from 0 up, of at most "
+                f"{_MAX_DIGITS} digits."
             )
         if name in shapes:
             raise UsageError(f"input {name!r} is given two shapes.")

@@ -223,7 +223,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
 
 
 def _signs_of_infinity(wide: Array) -> Array:
-    """Return a row for each element: the sign of its real and imaginary part if that is infinite, otherwise 0."""
+    """Return a row for each element, and in it 1 or -1 for each infinite part, real or imaginary, otherwise 0."""
     parts = wide.view(np.float64).reshape(wide.size, -1)
     return np.where(np.isinf(parts), np.sign(parts), 0)
 

@@ -111,7 +111,7 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     if not has_raw_bits or dtype.isbuiltin == 1:  # one of NumPy's own types
         elements = "text" if is_text else f"{dtype} elements"
         raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
-    if not _are_elements(array, dtype):
+    if not _are_valid_bits(array, dtype):
         raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not {dtype} elements.")
     return array.view(dtype)
 
@@ -135,13 +135,14 @@ def _count_bits(dtype: np.dtype[Any]) -> int:
     return int((ml_dtypes.iinfo if "int" in dtype.name else ml_dtypes.finfo)(dtype).bits)
 
 
-def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
+def _are_valid_bits(raw: Array, dtype: np.dtype[Any]) -> bool:
     """Return whether raw bytes are valid elements of a type. An element of less than a byte is in the lower bits."""
     bits = _count_bits(dtype)
     if bits >= 8:
         return True
-    # The upper bits of a byte are 0, or for a negative element copies of its sign.
-    signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
+    # The upper bits of a byte are 0 (below 2**bits), or for a negative element copies of its sign (from `least` on).
+    signed = raw.view(np.int8)
+    least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())
 
 

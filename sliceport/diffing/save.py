@@ -51,7 +51,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
             loading_lines = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
             engine = part.bad.engine
-            running_lines = f"got = ...  # run {engine.name} on path with inputs\n"
+            running_lines = f"got = ...  # run {engine.name} on path with inputs\n"  # the user has to replace the dots
             if isinstance(engine, WritesScript):
                 running_lines = engine.script(part.bad.options)
             (part_folder / "run.py").write_text(f"{loading_lines}{running_lines}{_COMPARING}", encoding="utf-8")

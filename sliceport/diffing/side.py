@@ -122,7 +122,7 @@ class Side:
         self.budget.runs += 1
         try:
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
-                return self.engine.run_model(model, inputs, self.options)
+                return self.engine.run_model(model, inputs, self.options)  # it takes no time limit
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
@@ -150,7 +150,7 @@ def _run_in_child(
 
 
 def read_side(text: str, format_name: str, option: str) -> Side:
-    """Return the engine that a text names, as in `onnxruntime-cpu:level=basic`.
+    """Return the side that a text describes: an engine and its options, as in `onnxruntime-cpu:level=basic`.
 
     Args:
         text: The name, and after a colon the options, separated by commas.
@@ -162,9 +162,10 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
-    # The name is known, but the engine runs other formats, or is in `REPORTED_TITLES`: Sliceport cannot run it.
+    # The name is known, but the engine runs other formats only, or Sliceport cannot run it (`REPORTED_TITLES`).
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
-        raise UsageError(f"{option}: {name!r} runs no such model here (see sliceport probe); use {', '.join(engines)}.")
+        problem = f"sliceport cannot run {name!r} on models of the format {format_name} (see sliceport probe)"
+        raise UsageError(f"{option}: {problem}; use {', '.join(engines)}.")
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
     settings = [part.partition("=") for part in options_text.split(",") if part]

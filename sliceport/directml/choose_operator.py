@@ -119,7 +119,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
     """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts.
 
     Raises:
-        NotLoweredError: A tensor has more elements than DirectML addresses, or an output may overlap itself.
+        NotLoweredError: A tensor or its buffer exceeds DirectML's limit, or an output may overlap itself.
     """
     # The copy of a single element has no axes, but a tensor needs a dimension.
     input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
@@ -132,7 +132,8 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
             elements = max(tensor.element_count, tensor.physical_size)
             raise NotLoweredError(
                 "size_limit",
-                f"a tensor of {elements} {carrier.data_type.name} elements exceeds DirectML's limit of {UINT32_MAX}",
+                f"a tensor of {elements} {carrier.data_type.name} elements, in a buffer of "
+                f"{tensor.total_tensor_size_in_bytes} bytes, exceeds DirectML's limit of {UINT32_MAX} elements",
             )
         if tensor.may_overlap and tensor is not input_tensor:
             raise NotLoweredError("invalid", "the output's strides put two elements at one address")

@@ -136,7 +136,7 @@ class StridedCopy:
         return [axes, *(sorted(axes, key=strides.__getitem__, reverse=True) for strides in layouts)]
 
     def _coalesce(self) -> StridedCopy:
-        """Return this copy with neighbouring axes merged if they are contiguous in the input and in every output."""
+        """Return this copy with axes merged by `coalesce` if they are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
         # Only a SPLIT has several outputs. They select all of every axis but one, so the same axes merge for each.
@@ -227,7 +227,7 @@ class StridedCopy:
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
     """Return the stride of an output for each input axis. An axis with one selected index needs none and gets 1."""
-    # Only axes of size 1 are added or dropped, so input and output have the same longer axes in the same order.
+    # Only axes of size 1 are added or dropped, so ranges of several indices match the other output axes in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 

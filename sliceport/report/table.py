@@ -12,7 +12,7 @@ _GAP = 2
 
 
 def printable(text: str) -> str:
-    """Escape the characters that a terminal would act on or hide: control, direction and zero-width characters."""
+    """Escape the characters that are not printable in Python, such as those that a terminal would act on."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -31,9 +31,9 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move a hint to give sizes, if several lines end with the same one, to a line of its own after them."""
+    """Move each hint about sizes with which several lines end to a line of its own after them."""
     ends = [line.rpartition("; ")[2] for line in lines]
-    hints = Counter(end for end in ends if "give sizes" in end)
+    hints = Counter(end for end in ends if "give sizes" in end)  # with the line's full stop
     shared = [hint for hint, count in hints.items() if count > 1]
     for hint in shared:
         lines = [line.removesuffix(f"; {hint}") + "." if line.endswith(f"; {hint}") else line for line in lines]

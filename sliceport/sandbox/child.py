@@ -115,7 +115,7 @@ def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, i
             answer = _pickle_answer(True, error.with_traceback(None))
             pickle.loads(answer)  # noqa: S301 - own; raises if the error cannot be unpickled
             return answer
-        except Exception:  # the error cannot be pickled
+        except Exception:  # the error cannot be pickled or unpickled
             return _pickle_answer(True, RuntimeError(f"{type(error).__name__}: {error}"))
 
 

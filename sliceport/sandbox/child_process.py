@@ -315,7 +315,7 @@ class ChildProcess:
             logger.debug("child: %s", output)
         for stream in (self._process.stdin, self._stdout, self._log, self._pipe, self._job):
             if stream is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # closing stdin may write the rest of a request to a dead process
                     stream.close()
 
     def _read_log(self) -> str:

@@ -14,33 +14,34 @@ Key = TypeVar("Key", bound=Hashable)
 def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs, each as a list of keys in order. The runs of a set cover `range(size)` without overlaps.
 
-    The first set has as many runs as possible. No run is in two sets. A run that fits into no set is tried only once,
-    so that sorting the runs takes most of the time. All runs must be non-empty and have step 1.
+    The first set has as many runs as possible. No run is in two sets. All runs must be non-empty and have step 1. The
+    search takes each run only once, so its time is linear after the runs are sorted.
 
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
     """
     # A chain is a sequence of runs from 0 on. Each run starts where the one before it stops.
     # chain_length: the number of runs in the longest chain to each index.
-    # chains_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
+    # runs_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
     chain_length = {0: 0}
-    chains_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+    runs_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
+    # All runs that stop at an index come before those that start there, so `chain_length[start]` is final.
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
         if start in chain_length:
-            chains_ending_at[stop].append((chain_length[start] + 1, key))
+            runs_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
-    for chains in chains_ending_at.values():
-        # `pop` takes the last chain: a longest one, and of these the one that was found first, as the sort is stable.
-        chains.reverse()
-        chains.sort(key=itemgetter(0))
+    for candidates in runs_ending_at.values():
+        # `pop` takes the last run: one that ends a longest chain, and of these the first one, as the sort is stable.
+        candidates.reverse()
+        candidates.sort(key=itemgetter(0))
     tilings = []
-    while size and chains_ending_at[size]:
+    while size and runs_ending_at[size]:
         reversed_chain: list[Key] = []
         end = size
         while end:
-            if chains_ending_at[end]:
-                reversed_chain.append(chains_ending_at[end].pop()[1])
+            if runs_ending_at[end]:
+                reversed_chain.append(runs_ending_at[end].pop()[1])
                 end = runs[reversed_chain[-1]].start
             elif reversed_chain:
                 end = runs[reversed_chain.pop()].stop  # dead end: the runs before this one are in other sets

@@ -97,5 +97,15 @@ def test_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "beside"), [("m.xml", "m.bin"), ("a/m.v2.xml", "m.v2.bin")])
-def test_weights_are_listed_beside_the_model(name: str, beside: str) -> None:
-    assert FORMAT.files_beside(name) == (beside,)
+def test_weights_are_listed_beside_the_model(tmp_path: Path, name: str, beside: str) -> None:
+    model = tmp_path / name
+    model.parent.mkdir(exist_ok=True)
+    model.write_text('<?xml version="1.0"?>\n<net name="m" version="11">')
+    assert FORMAT.files_beside(model) == (beside,)
+
+
+@pytest.mark.parametrize("content", [None, "", "<html/>"])
+def test_file_that_is_not_a_model_has_no_weights_beside_it(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "m.xml").write_text(content)
+    assert FORMAT.files_beside(tmp_path / "m.xml") == FORMAT.files_beside(tmp_path) == ()

@@ -48,3 +48,23 @@ def test_iterations_read_the_parts_between_start_and_end(
     values = {graph.inputs[0]: np.arange(6, dtype=np.float32)}
     bodies = graph.bodies(0, values, lambda model, inputs: run_model(model, inputs, {}, is_compiled=False))
     assert [next(iter(body.inputs.values())).tolist() for body in bodies] == expected
+
+
+def test_body_that_reads_elements_of_a_packed_type_has_no_runs() -> None:
+    """NumPy has no array of such elements to pass to the body."""
+    condition, branch_input = opset8.parameter([], bool), opset8.parameter([2], ov.Type.u4)
+    branches = [
+        ov.Model([opset8.result(opset8.convert(value, "f32"))], [value] if value is branch_input else [], "branch")
+        for value in (branch_input, ov.op.Constant(ov.Type.u4, ov.Shape([2]), [3, 4]))
+    ]
+    op = opset8.if_op(condition.output(0))
+    op.set_then_body(branches[0])
+    op.set_else_body(branches[1])
+    op.set_input(ov.op.Constant(ov.Type.u4, ov.Shape([2]), [1, 2]).output(0), branch_input, None)
+    output = op.set_output(*(branch.get_results()[0] for branch in branches))
+    graph = OpenVINOGraph(ov.Model([opset8.result(output)], [condition], "m"))
+    titles = [
+        [body.title for body in graph.bodies(0, {graph.inputs[0]: np.array(value)}, lambda *_: {})]
+        for value in (True, False)
+    ]
+    assert titles == [[], ["else_branch"]]

@@ -111,13 +111,13 @@ class Direct3DDevice(OperatorFactory):
             operator: The address of its DML_OPERATOR_DESC.
             data: The contents of all buffers before the run, the input's first.
             sizes: The sizes of the buffers in bytes, multiples of 4.
-            offset: The start of the input tensor in its buffer.
+            offset: The start of the input tensor in its buffer, in bytes.
 
         Returns:
-            The contents of the output buffers.
+            The contents of the output buffers, one after the other.
 
         Raises:
-            CallFailed: DirectML refuses the operator, or the device is lost.
+            CallFailed: DirectML refuses the operator, a buffer cannot be created, or the device is lost.
         """
         if key not in self._compiled:
             if len(self._compiled) == _MAX_COMPILED:

@@ -24,13 +24,13 @@ MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
 
 
 def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
-    """Return the start of a frame, up to its payload.
+    """Return the start of the frame of a request or an answer, up to its payload.
 
     Raises:
-        DeviceError: The header or payload is larger than the host program accepts.
+        DeviceError: The header or payload exceeds its limit.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
     for size, limit in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
         if size > limit:
-            raise DeviceError(f"a request of {size} bytes is more than the host program accepts ({limit}).")
+            raise DeviceError(f"a message of {size} bytes exceeds the limit of the DirectML host program ({limit}).")
     return PREFIX.pack(len(text), payload_size) + text

@@ -57,7 +57,7 @@ def status_text(report: dict[str, Any]) -> str:
         missing = report["missing"]
         hint = "run: sliceport directml install" if missing is None else f"it cannot be installed here: {missing}"
         return "\n".join([f"DirectML is not installed; {hint}", *others])
-    # A key "no …" names a way to run programs that failed; see `describe_isolation`.
+    # `WineRoot.describe_isolation` adds a key "no NAME" for each way to run programs that failed.
     names = ("backend", "folder", "way", *(name for name in report if name.startswith("no ")), "packages")
     names += ("adapter", "shader_model", "feature_level", "onnxruntime", "self_test")
     labels = {name: name.replace("_", " ") for name in names} | {"self_test": "self-test"}

@@ -130,7 +130,10 @@ def test_runs_of_different_commands_are_refused() -> None:
 
 
 def test_runs_with_nothing_in_common_are_refused() -> None:
-    with pytest.raises(UsageError, match="no model in common, such as 'b'; give runs over the same sources"):
+    message = (
+        "no model in common: 'a' is only in the earlier run, and 'b' only in the later one; give runs over the same"
+    )
+    with pytest.raises(UsageError, match=message):
         compare_runs([make_row("a")], [make_row("b")])
 
 

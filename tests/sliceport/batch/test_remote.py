@@ -200,6 +200,7 @@ class TestDownload:
         ("name", "message"),
         [
             ("nothing.onnx", "model '{root}/nothing.onnx' is not there."),
+            ("folder/a.onnx/b.onnx", "model '{root}/folder/a.onnx/b.onnx' is not there."),
             ("folder", "'{root}/folder' is not a file."),
             ("folder/..", "model '{root}/folder/..' is not a file."),
         ],

@@ -148,7 +148,10 @@ def test_model_that_runs_nowhere_is_an_error_that_names_chosen_sizes(differ: Dif
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        ("onnxruntime-cuda", "^on: 'onnxruntime-cuda' runs no such model here .see sliceport probe.; use "),
+        (
+            "onnxruntime-cuda",
+            "^on: sliceport cannot run 'onnxruntime-cuda' on models of the format onnx .see sliceport probe.; use ",
+        ),
         ("onnxruntime-cp", "^on: engine 'onnxruntime-cp' is not known, did you mean 'onnxruntime-cpu'"),
         ("onnxruntime-cpu:depth=a\nb", r"^on: 'onnxruntime-cpu' has no option 'depth=a\\nb'; its options are: level="),
     ],
@@ -165,7 +168,9 @@ def test_engine_that_is_not_installed_has_its_extra(monkeypatch: pytest.MonkeyPa
 
 
 def test_engine_of_another_format_is_refused_with_those_of_this_one(models: Path) -> None:
-    with pytest.raises(UsageError, match="'onnxruntime-cpu' runs no such model here .*; use openvino, openvino-cpu"):
+    with pytest.raises(
+        UsageError, match="cannot run 'onnxruntime-cpu' on models of the format openvino .*; use openvino, openvino-cpu"
+    ):
         diff(models / "rule_new_axis.xml", on="onnxruntime-cpu")
 
 

@@ -312,9 +312,13 @@ class TestLimits:
             (
                 Region.of((2**16, 2**16 + 1), (range(2**16), range(5))),
                 {},
-                "a tensor of 4295032832 FLOAT32 elements exceeds DirectML's limit of 4294967295",
+                "4295032832 FLOAT32 elements, in a buffer of 17180131328 bytes, exceeds DirectML's limit of 4294967295",
             ),
-            (Region.of((2**32 - 1,), (range(1, 2**32 - 1),)), {"element": "UINT8"}, ""),  # its buffer is rounded up
+            (
+                Region.of((2**32 - 1,), (range(1, 2**32 - 1),)),
+                {"element": "UINT8"},
+                "4294967295 UINT8 elements, in a buffer of 4294967296 bytes, exceeds",  # the buffer is rounded up
+            ),
             (Region.of((2**16, 2**15), (range(2**16), range(5))), {"element": "INT64", "level": "4.0"}, ""),
             (
                 Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)),

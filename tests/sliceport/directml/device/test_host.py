@@ -130,7 +130,9 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml: device.Devi
 def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     works(directml)
     monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
-    with pytest.raises(DeviceError, match=r"a request of \d+ bytes is more than the host program accepts \(15\)"):
+    with pytest.raises(
+        DeviceError, match=r"a message of \d+ bytes exceeds the limit of the DirectML host program \(15\)"
+    ):
         works(directml)
     monkeypatch.undo()
     works(directml)
