@@ -33,8 +33,9 @@ class _ComposePass(NodePass):
             raise Skip(IN_SPLIT)
         data = data_of(first)
         shape = self.sizes(data)
-        second = read_slice(node, opset, shape)
-        if not drop_whole_axes(second, self.sizes(node.inputs[0])):
+        cut_shape = self.sizes(node.inputs[0])
+        second = read_slice(node, opset, cut_shape)
+        if not drop_whole_axes(second, cut_shape):
             return  # RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)
