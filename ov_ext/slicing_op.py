@@ -293,6 +293,7 @@ class SlicingOp(ov.Op):
         if output is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
+        # An axis that keeps its size is cached by number, because equal shapes may have different symbols.
         dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
         self.set_output_type(0, element, _join_dimensions(shape, dims))
         # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.

@@ -33,9 +33,8 @@ class _ComposePass(NodePass):
             raise Skip(IN_SPLIT)
         data = data_of(first)
         shape = self.sizes(data)
-        cut_shape = self.sizes(node.inputs[0])
-        second = read_slice(node, opset, cut_shape)
-        if not drop_whole_axes(second, cut_shape):
+        second = read_slice(node, opset, self.sizes(node.inputs[0]))
+        if not drop_whole_axes(second, self.sizes(node.inputs[0])):
             return  # RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)

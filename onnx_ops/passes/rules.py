@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -79,12 +78,11 @@ def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     return read_slice(node, SLICE_INPUTS_OPSET, shape)
 
 
-def _sizes_after(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> Sizes | None:
+def _sizes_after(entries: dict[int, AxisSlice], shape: Sizes | None) -> Sizes | None:
     """Return the sizes that remain of `shape` after slices of some axes. The keys of `entries` are axes."""
-    if shape is None:
-        return None
-    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape)]
-    return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
+    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape or ())]
+    sizes = [size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs]
+    return None if shape is None else tuple(sizes)
 
 
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:

@@ -141,7 +141,8 @@ def _are_elements(raw: Array, dtype: np.dtype[Any]) -> bool:
     if bits >= 8:
         return True
     # The upper bits of a byte are 0, or for a negative element copies of its sign.
-    signed, least = raw.view(np.int8), -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
+    signed = raw.view(np.int8)
+    least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())
 
 
